@@ -15,6 +15,10 @@ use crate::ledger::StoreFault;
 use crate::stations::check::CheckRefusal;
 use crate::stations::reply::{Code, Refusal, Reply, error_json, refused};
 
+/// The answer to an act that a rebuild of the store would lose.
+const AWAITS_JOURNALS: &str = "the store waits for the journals of other gates, and may be rebuilt without what you do now; nothing was done. `sluice doctor` says \
+     which gates are awaited. Freezing works.";
+
 /// The network address that a request comes from; those without one count as one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddress(pub IpAddr);
@@ -59,6 +63,7 @@ pub(super) fn store_failed(inside: &ConsoleState, fault: &StoreFault) -> Reply {
             "the store did not confirm the change: check whether it was made, or try again, which is harmless."
         }
         StoreFault::Broken(_) => "the store has a record that cannot be read; nothing was done.",
+        StoreFault::AwaitsJournals => AWAITS_JOURNALS,
     };
     error_json(Code::StoreUnavailable, message, None)
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::caller::certificate;
 use super::{Ctx, Gate};
 use crate::base::ids::HoldId;
+use crate::ledger::StoreFault;
 use crate::node::approve::progress_of;
 use crate::node::holds::{Cancelled, key};
 use crate::stations::admit::{AdmitRefusal, Caller, READ_WITH_BODY, bearer};
@@ -78,7 +79,7 @@ async fn answered(gate: &Gate, caller: &Caller, id: Option<HoldId>, ask: HoldReq
         Ok(Some(Cancelled::Now) | None) => {}
         Err(fault) => {
             node.told_of(&fault);
-            return away();
+            return if fault == StoreFault::AwaitsJournals { awaits_journals() } else { away() };
         }
     }
     match node.find_hold(&key).await {
@@ -135,6 +136,15 @@ fn away() -> Reply {
     error_json(
         Code::StoreUnavailable,
         "the store does not answer right now; nothing was changed. Repeat the request.",
+        None,
+    )
+}
+
+fn awaits_journals() -> Reply {
+    error_json(
+        Code::StoreUnavailable,
+        "the store waits for the journals of other gates, and may be rebuilt without a cancellation; nothing was changed. Repeat \
+         the request later.",
         None,
     )
 }

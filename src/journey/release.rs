@@ -120,7 +120,7 @@ pub async fn expire(node: &Node, environment: Environment) -> Result<(), StoreFa
         match node.find_hold(&key).await {
             Ok(Some((record, hold))) => {
                 let here = Versioned { key: &key, version: record.version, at: record.at, value: &hold };
-                match node.decline(here, Declined { how: Decline::Expired, reason: None }, None).await {
+                match node.decline(here, Declined { how: Decline::Expired, reason: None }, None, None).await {
                     Ok(_) => {}
                     Err(fault @ StoreFault::Broken(_)) => node.told_of(&fault),
                     Err(fault) => return Err(fault),
@@ -161,7 +161,7 @@ impl Releasing {
         let Some(intent) = read_again(&self.in_force.now().catalog, self.egress.environment, &hold) else {
             tracing::error!(hold = %id, "an approved call is blocked: today's contract has no such call, or its bytes are not those that were approved");
             let reason = Some("today's contract has no such call".to_owned());
-            node.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;
+            node.decline(here, Declined { how: Decline::Blocked, reason }, None, None).await?;
             return Ok(Released::Over);
         };
         self.decide_and_send(here, &record, intent).await
@@ -273,7 +273,7 @@ impl Releasing {
             None => reason.text.clone(),
         });
         let reason = Some(told.collect::<Vec<_>>().join("; "));
-        self.node.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;
+        self.node.decline(here, Declined { how: Decline::Blocked, reason }, None, None).await?;
         Ok(Released::Over)
     }
 }

@@ -118,6 +118,12 @@ pub enum StoreFault {
     /// A record, or a request to the store, cannot be read.
     #[error("a record in the store, or a request to it, is invalid: {0}")]
     Broken(String),
+    /// The store waits for journals, and may be rebuilt from one of them without what is done now. Nothing was written.
+    #[error(
+        "the store waits for the journals of other gates, and may be rebuilt without what is done now: nothing was done; \
+         `sluice doctor` says which gates are awaited"
+    )]
+    AwaitsJournals,
 }
 
 impl StoreFault {
@@ -126,6 +132,7 @@ impl StoreFault {
             StoreFault::Away(_) => "away",
             StoreFault::InDoubt(_) => "in-doubt",
             StoreFault::Broken(_) => "broken",
+            StoreFault::AwaitsJournals => "awaits-journals",
         }
     }
 }

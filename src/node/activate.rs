@@ -83,7 +83,7 @@ pub async fn agree(
         }
         let agreed = agreement::agree(succession, record.as_ref(), person, reason, &node.id);
         let (commit, people) = agreed.map_err(|AgreedAlready| ActivationError::AgreedAlready)?;
-        if node.commit(commit).await?.is_some() {
+        if node.commit_lasting(commit).await?.is_some() {
             return Ok(people);
         }
         retry.conflict().await?;

@@ -49,14 +49,9 @@ pub async fn vote(
     key: &RecordKey,
     said: VoteRequest<'_>,
 ) -> Result<bool, VoteError> {
-    // Where the store is rebuilt from one of them, it has the hold as it was before.
-    if node.awaits_journals(key.environment).await? {
-        let why =
-            "the store waits for the journals of other gates, with which this vote would be lost: see `sluice doctor`";
-        return Err(VoteError::Store(StoreFault::Away(why.to_owned())));
-    }
     let mut retry = Retry::default();
     loop {
+        let guard = node.lasting(key.environment).await?;
         let (stand_ins, now) = node.stand_ins(key.environment).await?;
         let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
         let here = Versioned { key, version: record.version, at: record.at, value: &hold };
@@ -77,16 +72,17 @@ pub async fn vote(
             }
             VoteAction::Withdraw if !has_agreed => return Ok(false),
             VoteAction::Withdraw => match hold::withdraw(here, said.person, &node.id) {
-                Some(commit) => node.commit(commit).await?.is_some(),
+                Some(commit) => node.commit_lasting(commit).await?.is_some(),
                 None => return Err(VoteError::Refused(VoteRefusal::Over(hold.state.as_str()))),
             },
             VoteAction::Comment => {
                 let note = HoldNote { person: said.person.clone(), text: text.unwrap_or_default(), at: now };
-                node.commit(hold::note(here, note, &node.id)).await?.is_some()
+                node.commit_lasting(hold::note(here, note, &node.id)).await?.is_some()
             }
             VoteAction::Reject => {
                 let note = HoldNote { person: said.person.clone(), text: text.clone().unwrap_or_default(), at: now };
-                node.decline(here, Declined { how: Decline::Rejected, reason: text }, Some(note)).await?
+                let declined = Declined { how: Decline::Rejected, reason: text };
+                node.decline(here, declined, Some(note), Some(guard)).await?
             }
         };
         if is_done {
@@ -124,7 +120,7 @@ async fn approve(
     let voice = hearing.voice(here.value, &vote.person);
     let mut commit = hold::vote(here, vote, voice, complete, asked, &node.id);
     commit.steps.extend(guards);
-    Ok(Some(node.commit(commit).await?.is_some()))
+    Ok(Some(node.commit_lasting(commit).await?.is_some()))
 }
 
 /// Returns the approvals that the hold needs now: those that were asked for before, as far as the policies still define

@@ -146,15 +146,21 @@ impl Node {
         Ok(Forgotten::read(&bytes).nodes)
     }
 
-    /// Whether the store waits for journals, and may be rebuilt from one of them.
-    pub(super) async fn awaits_journals(&self, environment: Environment) -> Result<bool, StoreFault> {
-        Ok(!self.awaited(environment).await?.is_empty())
-    }
-
     /// Returns what is known of the gate that sent a call.
     pub async fn sender_news(&self, environment: Environment, sender: &Sender) -> Result<SenderNews, StoreFault> {
         let (gone, _) = self.store.read(&gone_key(environment, sender)).await?;
         Ok(SenderNews { gates: self.gates(environment).await?, is_gone: gone.is_some() })
+    }
+
+    /// Whether a gate was heard lately, with this journal.
+    pub(super) async fn is_heard(&self, environment: Environment, sender: &Sender) -> Result<bool, StoreFault> {
+        Ok(self.heard_lately(environment, sender).await?.is_some())
+    }
+
+    async fn heard_lately(&self, environment: Environment, sender: &Sender) -> Result<Option<StoreTime>, StoreFault> {
+        let now = self.time().await?;
+        let is_here = |gate: &&HeardGate| gate.sender == *sender && now.since(gate.at) < HEARD_LATELY;
+        Ok(self.gates(environment).await?.iter().find(is_here).map(|gate| gate.at))
     }
 
     /// Records a person's word that a gate and its journal are gone. A second person's word completes it.
@@ -167,10 +173,8 @@ impl Node {
     ) -> Result<GoneSaid, NotGone> {
         let mut retry = Retry::default();
         loop {
-            let now = self.time().await?;
-            let is_here = |gate: &&HeardGate| gate.sender == *sender && now.since(gate.at) < HEARD_LATELY;
-            if let Some(gate) = self.gates(environment).await?.iter().find(is_here) {
-                return Err(NotGone::Heard(gate.at));
+            if let Some(at) = self.heard_lately(environment, sender).await? {
+                return Err(NotGone::Heard(at));
             }
             let (gone, _) = self.store.read(&gone_key(environment, sender)).await?;
             if gone.is_some() {

@@ -119,12 +119,14 @@ impl Node {
         Ok(hold::approve_again(here, now).ok())
     }
 
-    /// Ends a hold for this reason. Returns `false` where something else happened to it meanwhile.
+    /// Ends a hold for this reason. `guard` is of what somebody asked for. Returns `false` where something else happened to it
+    /// meanwhile.
     pub async fn decline(
         &self,
         here: Versioned<'_, Hold>,
         declined: Declined,
         said: Option<HoldNote>,
+        guard: Option<Step>,
     ) -> Result<bool, StoreFault> {
         let Some((key, record, claim)) = self.claim_of(here.key.environment, here.value).await? else {
             self.end_orphan(here).await?;
@@ -134,7 +136,10 @@ impl Node {
         let how = declined.how;
         let commit = hold::decline(here, of_claim, declined, said, &self.id, &self.terms);
         let is_done = match commit {
-            Some(commit) => self.commit(commit).await?.is_some(),
+            Some(mut commit) => {
+                commit.steps.extend(guard);
+                self.commit(commit).await?.is_some()
+            }
             None => false,
         };
         if is_done {
@@ -232,7 +237,8 @@ impl Node {
             }
             let here = Versioned { key, version: record.version, at: record.at, value: &hold };
             let declined = Declined { how: Decline::Cancelled, reason: None };
-            if self.decline(here, declined, None).await? {
+            let guard = self.lasting(key.environment).await?;
+            if self.decline(here, declined, None, Some(guard)).await? {
                 return Ok(Some(Cancelled::Now));
             }
             retry.conflict().await?;

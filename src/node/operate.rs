@@ -106,11 +106,12 @@ pub async fn unfreeze(
         let key = what.key(environment);
         let (Some(record), _) = node.store.read(&key).await? else { return Ok(LiftSaid::NotFrozen) };
         let version = record.version;
+        let guard = node.lasting_lift(environment, what, version).await?;
         let (mut first, mut confirmed) = (None, Vec::new());
         if takes_two(environment) {
             let act = JointAct::lift(environment, what, version);
             let (before, _) = node.store.read(act.key()).await?;
-            let guards = vec![Step::Version { key, version }];
+            let guards = [Step::Version { key, version }].into_iter().chain(guard.clone()).collect();
             match act.say(before.as_ref(), (person, reason), guards, &node.id) {
                 JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
                 JointStep::First(commit) => {
@@ -127,7 +128,7 @@ pub async fn unfreeze(
             node.forget_holds(environment).await?;
         }
         let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);
-        commit.steps.extend(confirmed);
+        commit.steps.extend(confirmed.into_iter().chain(guard));
         if node.commit(commit).await?.is_some() {
             return Ok(LiftSaid::Lifted);
         }
@@ -271,7 +272,7 @@ pub async fn resolve(
                 }
             }
         };
-        if node.commit(commit).await?.is_some() {
+        if node.commit_lasting(commit).await?.is_some() {
             node.metrics.claim_settled(key.environment.as_str(), word_of(resolved));
             return Ok(resolved);
         }

@@ -110,8 +110,8 @@ async fn brought(node: &Node, environment: Environment) -> Result<(), RecoveryEr
     })
 }
 
-/// Tells all claims above a number, and the freezes of people that a store with everything up to `known_up_to` lacks; returns
-/// how many claims the store did not know. After that nobody waits for this node.
+/// Tells all claims above a number, and the freezes and words on gates of people that a store with everything up to
+/// `known_up_to` lacks; returns how many claims the store did not know. After that nobody waits for this node.
 pub async fn remember(
     node: &Arc<Node>,
     environment: Environment,
@@ -128,8 +128,14 @@ pub async fn remember(
     let tale = reading.await.map_err(|error| RecoveryError::Files(std::io::Error::other(error)))?;
     let tale = tale.map_err(RecoveryError::Files)?;
     // A store that goes on without these commits must not let pass what people stopped.
-    for (what, told) in tale.freezes_behind(known_up_to) {
-        commit_or_stand(node, claim::freeze(&what, environment, &told.person, &told.reason, &node.id)).await?;
+    for commit in tale.acts.freezes_behind(known_up_to, environment, &node.id) {
+        commit_or_stand(node, commit).await?;
+    }
+    for (sender, commit) in tale.acts.gone_behind(known_up_to, environment, &node.id) {
+        // One that came back is not gone.
+        if !node.is_heard(environment, &sender).await? {
+            commit_or_stand(node, commit).await?;
+        }
     }
     let now = node.store.time().await?;
     let mut claims: Vec<(String, KnownClaim)> =

@@ -54,7 +54,7 @@ pub async fn name(
             reason: reason.to_owned(),
         };
         let commit = before.name(named.clone(), now, environment, &node.id).map_err(StandInActError::Invalid)?;
-        if node.commit(commit).await?.is_some() {
+        if node.commit_lasting(commit).await?.is_some() {
             node.changes.happened();
             return Ok(named);
         }
@@ -73,7 +73,7 @@ pub async fn revoke(
     loop {
         let (before, now) = node.stand_ins(environment).await?;
         let Some(commit) = before.revoke(pair, now, why, environment, &node.id) else { return Ok(false) };
-        if node.commit(commit).await?.is_some() {
+        if node.commit_lasting(commit).await?.is_some() {
             node.changes.happened();
             return Ok(true);
         }

@@ -84,7 +84,10 @@ impl StoredPolicies {
         kept.map_err(io::Error::other).flatten()?;
         let two_people = self.two_people || before.is_some_and(|before| before.set.two_people);
         let next = set_in_force(found, two_people);
-        let active = self.write(self.leading(), before, found, next, agreed).await?.ok_or(NotActivated::Raced)?;
+        // Where a rebuild loses it, the folder would not propose it again.
+        let guard = self.node.lasting(self.leading()).await?;
+        let active = self.write((self.leading(), vec![guard]), before, found, next, agreed).await?;
+        let active = active.ok_or(NotActivated::Raced)?;
         self.take(found.clone()).await?;
         self.node.activations.note_active(self.leading(), &active);
         self.runs(None);
@@ -168,7 +171,7 @@ impl StoredPolicies {
     ) -> Result<Option<ActiveSet>, StoreFault> {
         let next = set_in_force(set, self.two_people);
         if self.two_people {
-            let active = self.write(environment, None, set, next, None).await?;
+            let active = self.write((environment, Vec::new()), None, set, next, None).await?;
             if let Some(active) = &active {
                 self.node.activations.note_active(environment, active);
             }
@@ -186,7 +189,9 @@ impl StoredPolicies {
             let active = match self.read(*environment).await? {
                 None => self.begin_with(*environment, &running).await?,
                 Some(active) if active.set == *set => Some(active),
-                Some(before) => self.write(*environment, Some(&before), &running, set.clone(), None).await?,
+                Some(before) => {
+                    self.write((*environment, Vec::new()), Some(&before), &running, set.clone(), None).await?
+                }
             };
             if let Some(active) = active {
                 self.node.activations.note_active(*environment, &active);
@@ -198,7 +203,7 @@ impl StoredPolicies {
     /// Commits an activation; `None` where another set came into force meanwhile.
     async fn write(
         &self,
-        environment: Environment,
+        (environment, guards): (Environment, Vec<Step>),
         before: Option<&ActiveSet>,
         found: &LoadedPolicies,
         next: SetInForce,
@@ -207,7 +212,8 @@ impl StoredPolicies {
         let archives = self.archives(environment, found).await?;
         let now = self.in_force.now();
         let from = before.map_or(now.policies.version(), |before| before.set.version.as_str());
-        let commit = activation::activate(environment, (before, from), &next, archives, agreed, &self.node.id);
+        let mut commit = activation::activate(environment, (before, from), &next, archives, agreed, &self.node.id);
+        commit.steps.extend(guards);
         let receipt = self.node.commit(commit).await?;
         Ok(receipt.map(|receipt| ActiveSet { number: receipt.number(), set: next }))
     }

@@ -61,12 +61,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 
 use child::{Child, Pinning};
 use exchange::Exchange;
 use load::Plan;
 use redis::Redis;
 use report::{Case, Report, Round};
+
+/// The allocator of the gate.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// What the gate costs beside a bare proxy.
 #[derive(Debug, Parser)]

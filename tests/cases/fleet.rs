@@ -68,9 +68,11 @@ fn a_fleet_that_shrinks_and_grows_with_empty_folders_opens_a_rebuilt_store() {
     // The Redis is empty when they come: they are at the rebuild with new journals.
     two.iter().for_each(|gate| gate.signal("STOP"));
     redis.ask(&["FLUSHALL"]);
-    let come: Vec<Gate> = gone.into_iter().map(Setup::start).collect();
-    wait_until("one to find an empty store", || come.iter().all(|gate| !gate.has_ended()));
+    let come: Vec<Gate> = gone.into_iter().map(Gate::spawn).collect();
+    // Gates that stand still for five seconds count as gone.
+    wait_until("one to look for the store", || come.iter().any(|gate| says(gate, "this gate has just started")));
     two.iter().for_each(|gate| gate.signal("CONT"));
+    let come: Vec<Gate> = come.into_iter().map(Gate::listening).collect();
     let five: Vec<&Gate> = stay.iter().chain(&come).collect();
     stands(&five, &calls);
     calls.extend(five.iter().map(|gate| paid(gate)));

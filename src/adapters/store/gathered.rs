@@ -4,14 +4,18 @@
 //! pages far less often. Who reads sees the table with these changes, as if they were made.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use foldhash::quality::RandomState;
 
 use super::embedded::{KeptSum, KeySpace, ReadTable, StoreTable, make};
 use super::gathered_slots::GatheredSlots;
 use super::key_filter::KeyFilter;
-use super::layout;
+use super::leaving_changes::{ChangedKeys, GatheredChange, LeavingChanges};
 use super::plan::PlannedChange;
-use super::queries::{Pair, ShowPair, StoreView};
+use super::queries::{self, Pair, ShowPair, StoreView};
+use super::{SWEEP_AFTER, layout};
 use crate::ledger::StoreFault;
 
 /// What a change takes in memory besides its key and its value, about.
@@ -57,24 +61,17 @@ impl StoreMap for OpenTable<'_, '_, '_> {
     }
 }
 
-/// The change of one key.
-struct GatheredChange {
-    /// `None` where the key is removed.
-    value: Option<Vec<u8>>,
-    /// Whether the table may have the key.
-    is_in_table: bool,
-}
-
 /// A table as it was last written, and the changes since.
 pub(super) struct GatheredChanges {
-    /// `None` while the table is written.
-    table: Option<ReadTable>,
+    table: ReadTable,
+    /// Changes that are written to the table meanwhile.
+    leaving: Option<Arc<LeavingChanges>>,
     /// All keys that were ever written to the table, and the windows of slots.
     written: KeyFilter,
     /// Commits read slots in order.
     slots: RefCell<GatheredSlots>,
     /// All other changes, which commits read one by one.
-    others: HashMap<Vec<u8>, GatheredChange>,
+    others: ChangedKeys,
     bytes: usize,
     /// How many bytes are gathered before they are written.
     enough: usize,
@@ -91,8 +88,8 @@ impl GatheredChanges {
             from = key;
             from.push(0);
         }
-        let (slots, others) = (RefCell::default(), HashMap::new());
-        Ok(GatheredChanges { table: Some(table), written, slots, others, bytes: 0, enough })
+        let (slots, others) = (RefCell::default(), ChangedKeys::default());
+        Ok(GatheredChanges { table, leaving: None, written, slots, others, bytes: 0, enough })
     }
 
     /// Whether they must be written before more are gathered.
@@ -100,38 +97,69 @@ impl GatheredChanges {
         self.bytes.saturating_add(self.slots.borrow().bytes()) >= self.enough
     }
 
-    /// Forgets the table; until the next one comes, it can be written.
-    pub fn release(&mut self) {
-        self.table = None;
-    }
-
-    pub fn goes_on(&mut self, table: ReadTable) {
-        self.table = Some(table);
-    }
-
-    /// Writes all changes, and has none then.
-    pub fn write(&mut self, table: &mut StoreTable<'_>) -> Result<(), StoreFault> {
+    /// Passes all changes on to whoever writes them to the table, and has none then. INVARIANT: none are on their way.
+    pub fn leave(&mut self) -> Result<Arc<LeavingChanges>, StoreFault> {
+        self.drop_what_expired()?;
         let slots = self.slots.get_mut();
-        let changed = slots.changes().map(|(key, value)| (key, value.cloned()));
-        let others = self.others.drain().map(|(key, change)| (key, change.value));
-        let mut changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = changed.chain(others).collect();
+        let changed = slots.changes().map(|(key, value)| (key, value.cloned())).collect();
         slots.written(self.enough / 4);
-        changes.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let next = ChangedKeys::with_capacity_and_hasher(self.others.len(), RandomState::default());
+        let leaving = Arc::new(LeavingChanges { slots: changed, others: std::mem::replace(&mut self.others, next) });
+        leaving.puts().for_each(|key| note(&mut self.written, key));
         self.bytes = 0;
-        for (key, value) in changes {
-            match value {
-                Some(value) => {
-                    note(&mut self.written, &key);
-                    make(table, vec![PlannedChange::Put(key, value)])?;
-                }
-                None => make(table, vec![PlannedChange::Remove(key)])?,
+        self.leaving = Some(Arc::clone(&leaving));
+        Ok(leaving)
+    }
+
+    /// The changes that were on their way are in this table.
+    pub fn goes_on(&mut self, table: ReadTable) {
+        (self.table, self.leaving) = (table, None);
+    }
+
+    /// Slots that expired long ago, before they ever came to the table, do not come there.
+    fn drop_what_expired(&mut self) -> Result<(), StoreFault> {
+        let until = queries::time(self)?.minus(SWEEP_AFTER);
+        let slots = self.slots.get_mut();
+        let mut bytes = 0_usize;
+        self.others.retain(|key, change| {
+            let is_new = change.value.is_some() && !change.is_in_table;
+            let expired = layout::expired_slot(key, until).filter(|_| is_new);
+            let is_over = expired.is_some_and(|slot| slots.forget_new(slot));
+            if is_over {
+                bytes = bytes.saturating_add(key.len()).saturating_add(OVERHEAD);
             }
-        }
+            !is_over
+        });
+        self.bytes = self.bytes.saturating_sub(bytes);
         Ok(())
     }
 
-    fn table(&self) -> Result<KeySpace<'_, ReadTable>, StoreFault> {
-        self.table.as_ref().map(KeySpace).ok_or_else(|| StoreFault::Away("the store is being written".to_owned()))
+    /// Returns what stands behind the gathered changes.
+    fn behind(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreFault> {
+        match self.leaving.as_ref().and_then(|leaving| leaving.get(key)) {
+            Some(value) => Ok(value.cloned()),
+            None => KeySpace(&self.table).get(key),
+        }
+    }
+
+    /// Shows the slots of a window as they stand behind the gathered changes.
+    fn show_behind(&self, window: &[u8], from: &[u8], show: &mut ShowPair<'_>) -> Result<(), StoreFault> {
+        let leaving = self.leaving.as_ref().map(|leaving| leaving.slots_of(window, from));
+        let Some(leaving) = leaving.filter(|leaving| !leaving.is_empty()) else {
+            return KeySpace(&self.table).each_of_window(window, from, show);
+        };
+        let mut slots = BTreeMap::new();
+        KeySpace(&self.table).each_of_window(window, from, &mut |times, value| {
+            slots.insert(times.to_vec(), value.to_vec());
+            Ok(())
+        })?;
+        for (times, value) in leaving {
+            match value {
+                Some(value) => drop(slots.insert(times.to_vec(), value.clone())),
+                None => drop(slots.remove(times)),
+            }
+        }
+        slots.iter().try_for_each(|(times, value)| show(times, value))
     }
 
     fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
@@ -173,7 +201,7 @@ impl StoreView for GatheredChanges {
         };
         match known {
             Some(value) => Ok(value),
-            None if self.written.may_have(key) => self.table()?.get(key),
+            None if self.written.may_have(key) => self.behind(key),
             None => Ok(None),
         }
     }
@@ -182,12 +210,15 @@ impl StoreView for GatheredChanges {
     fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
         let is_within = |key: &[u8]| from <= key && key < to;
         let slots = self.slots.borrow();
+        let mut changes: BTreeMap<Vec<u8>, Option<&Vec<u8>>> = BTreeMap::new();
+        if let Some(leaving) = &self.leaving {
+            changes.extend(leaving.all().filter(|(key, _)| is_within(key)).map(|(key, value)| (key.clone(), value)));
+        }
         let others = self.others.iter().filter(|(key, _)| is_within(key));
-        let mut changes: BTreeMap<Vec<u8>, Option<&Vec<u8>>> =
-            others.map(|(key, change)| (key.clone(), change.value.as_ref())).collect();
+        changes.extend(others.map(|(key, change)| (key.clone(), change.value.as_ref())));
         changes.extend(slots.changes().filter(|(key, _)| is_within(key)));
         // Each change takes away one pair at most.
-        let found = self.table()?.range(from, to, count.saturating_add(changes.len()))?;
+        let found = KeySpace(&self.table).range(from, to, count.saturating_add(changes.len()))?;
         let mut pairs: BTreeMap<Vec<u8>, Vec<u8>> = found.into_iter().collect();
         for (key, value) in changes {
             match value {
@@ -204,7 +235,7 @@ impl StoreView for GatheredChanges {
 
     fn each_of_window(&self, window: &[u8], from: &[u8], show: &mut ShowPair<'_>) -> Result<(), StoreFault> {
         let load = |show: &mut ShowPair<'_>| match self.written.may_have(window) {
-            true => self.table()?.each_of_window(window, from, show),
+            true => self.show_behind(window, from, show),
             false => Ok(()),
         };
         self.slots.borrow_mut().each_of_window(window, from, load, show)

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::quality::RandomState;
+
 use super::layout;
 use super::queries::ShowPair;
 use crate::ledger::StoreFault;
@@ -14,7 +16,7 @@ const OVERHEAD: usize = 128;
 
 #[derive(Default)]
 pub(super) struct GatheredSlots {
-    windows: HashMap<Vec<u8>, KnownWindow>,
+    windows: HashMap<Vec<u8>, KnownWindow, RandomState>,
     bytes: usize,
 }
 
@@ -71,6 +73,17 @@ impl GatheredSlots {
             self.bytes = self.bytes.saturating_add(OVERHEAD);
             window.slots.insert(times, KnownSlot { value, is_changed: true, is_in_table });
         }
+    }
+
+    /// Forgets a slot that the table never had. Returns whether it was one.
+    pub fn forget_new(&mut self, key: &[u8]) -> bool {
+        let Some((window, times)) = split(key) else { return false };
+        let Some(known) = self.windows.get_mut(window) else { return false };
+        let is_new = known.slots.get(&times).is_some_and(|slot| !slot.is_in_table);
+        if is_new {
+            known.slots.remove(&times);
+        }
+        is_new
     }
 
     /// Shows the slots of a window from a key on. `load` shows those of the table; it is asked for what is not known yet.

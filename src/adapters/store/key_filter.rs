@@ -1,6 +1,8 @@
 //! Which keys a table may have, in a bounded memory: what it does not know is certainly not in the table.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
+
+use foldhash::quality::RandomState;
 
 /// How many blocks there are: 16 MiB.
 const BLOCKS: u64 = 1 << 18;
@@ -18,7 +20,7 @@ pub(super) struct KeyFilter {
 impl KeyFilter {
     pub fn new() -> KeyFilter {
         let words = usize::try_from(BLOCKS.saturating_mul(BLOCK_BITS / 64)).unwrap_or(0);
-        KeyFilter { words: vec![0; words], hasher: RandomState::new() }
+        KeyFilter { words: vec![0; words], hasher: RandomState::default() }
     }
 
     pub fn add(&mut self, key: &[u8]) {

@@ -347,6 +347,13 @@ pub(super) fn read_expiry(key: &[u8]) -> Result<(StoreTime, Vec<u8>), StoreFault
     Ok((key.time()?, key.rest().to_vec()))
 }
 
+/// Returns the key of the slot that a key says expired by a time; `None` for every other key.
+pub(super) fn expired_slot(key: &[u8], until: StoreTime) -> Option<&[u8]> {
+    let mut expiry = LayoutReader(key.strip_prefix(b"x")?);
+    let (time, LayoutReader(of)) = (expiry.time().ok()?, expiry);
+    (time <= until && of.first() == Some(&SLOTS)).then_some(of)
+}
+
 /// Parses a due key: the time, and the member.
 pub(super) fn read_due(key: &[u8]) -> Result<(StoreTime, String), StoreFault> {
     let mut key = LayoutReader(key);

@@ -18,6 +18,7 @@ pub mod sealed;
 pub mod snapshot;
 
 mod catching_up;
+mod changes_writer;
 mod dump;
 mod dump_writer;
 mod gathered;
@@ -25,6 +26,7 @@ mod gathered_slots;
 mod key_filter;
 mod layout;
 mod layout_bytes;
+mod leaving_changes;
 mod opened_journal;
 mod queries;
 mod repeated;
@@ -36,5 +38,10 @@ mod taken_snapshots;
 mod plan;
 mod ticker;
 
+use std::time::Duration;
+
 /// The most records and slots that one call of `sweep` removes.
 const SWEEP: usize = 500;
+
+/// How long a replica keeps what expired: the times of the environments differ.
+const SWEEP_AFTER: Duration = Duration::from_hours(1);

@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use super::changes_writer::ChangesWriter;
 use super::embedded::FILE;
 use super::opened_journal::{JournalNews, OpenedJournal};
 use super::queries;
@@ -19,8 +20,8 @@ use crate::audit::Highest;
 use crate::base::ids::Environment;
 use crate::ledger::{InstallationId, NodeId, Number, Outstanding, StoreFault};
 
-/// How many bytes of changes are gathered before they are written.
-const GATHERED: usize = 96 << 20;
+/// How many bytes of changes are gathered before they are written. As many are written meanwhile.
+const GATHERED: usize = 48 << 20;
 /// How often it is told how far the rebuild is.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
 /// The most faults that are listed; more are only counted.
@@ -198,6 +199,7 @@ fn repeat_all(
     let mut gathered = replica.gather(gathered)?;
     rebuilt.flaw = thread::scope(|scope| {
         let opened = OpenedJournal::begin(scope, (journal, node), behind, seals);
+        let mut writer = ChangesWriter::begin(scope, replica);
         for news in opened.news.iter().flatten() {
             match news {
                 JournalNews::Entry(entry, read) => {
@@ -208,7 +210,7 @@ fn repeat_all(
                 JournalNews::GoesOn(environment, number) => {
                     let first = queries::last(&gathered, environment)?.saturating_add(1);
                     repeated::pass_over(&mut gathered, environment, Number::new(number))?;
-                    replica.write_gathered(&mut gathered, true)?;
+                    writer.write_all(&mut gathered)?;
                     // Entries that waited behind the gap may reach as far.
                     if first <= number {
                         rebuilt.missing.push((environment, Number::new(first), Number::new(number)));
@@ -216,12 +218,12 @@ fn repeat_all(
                 }
             }
             if gathered.are_enough() {
-                replica.write_gathered(&mut gathered, false)?;
+                writer.write(&mut gathered)?;
             }
         }
+        writer.write_all(&mut gathered)?;
         opened.end().map_err(|error| failed(journal, &error))
     })?;
-    replica.write_gathered(&mut gathered, true)?;
     Ok(rebuilt)
 }
 

@@ -1,11 +1,9 @@
 //! Makes the commit of an entry again: in its order, in its time, with all its guards.
 
-use std::time::Duration;
-
 use super::gathered::StoreMap;
 use super::layout::{self, Item};
 use super::sealed::{JournalledSteps, Seals};
-use super::{SWEEP, plan, queries};
+use super::{SWEEP, SWEEP_AFTER, plan, queries};
 use crate::base::ids::Environment;
 use crate::ledger::{Conflict, Number, Outstanding, Step, StoreFault};
 use crate::stations::claim;
@@ -14,8 +12,6 @@ use crate::stations::claim;
 const FORGOTTEN_AT_ONCE: usize = 10_000;
 /// How many sweeps follow each other.
 const MAX_SWEEPS: usize = 40;
-/// How long records stay after their time.
-const SWEEP_AFTER: Duration = Duration::from_hours(1);
 
 /// What became of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use super::embedded::{
 };
 use super::gathered::{GatheredChanges, OpenTable, StoreMap as _};
 use super::layout::{self, Item};
+use super::leaving_changes::LeavingChanges;
 use super::queries::{Pair, StoreView as _};
 use super::repeated::{self, ReadEntry, RepeatedCommit};
 use super::sealed::{JournalledRecords, Seals};
@@ -273,7 +274,7 @@ impl Replica {
         GatheredChanges::before(self.latest()?, enough)
     }
 
-    /// Makes a commit in memory; [`Replica::write_gathered`] brings it to the disk.
+    /// Makes a commit in memory; the changes that leave it come to the table with [`Replica::write_changes`].
     pub(super) fn repeat(
         &self,
         gathered: &mut GatheredChanges,
@@ -283,17 +284,9 @@ impl Replica {
         repeated::repeat(gathered, entry, read, self.seals.is_sealing())
     }
 
-    /// Writes what was gathered.
-    pub(super) fn write_gathered(&self, gathered: &mut GatheredChanges, is_durable: bool) -> Result<(), StoreFault> {
-        if is_durable {
-            // Few changes are left in memory when those that expired are looked for.
-            self.write_gathered(gathered, false)?;
-            repeated::sweep(gathered)?;
-        }
-        gathered.release();
-        self.transaction(is_durable, |table| gathered.write(table))?;
-        gathered.goes_on(self.latest()?);
-        Ok(())
+    /// Writes changes that were gathered.
+    pub(super) fn write_changes(&self, changes: &LeavingChanges, is_durable: bool) -> Result<(), StoreFault> {
+        self.transaction(is_durable, |table| changes.write(table))
     }
 
     /// Makes the commits of entries, each behind the snapshot that stands for what was before it.

@@ -143,7 +143,9 @@ pub fn wait(
         }
         None => vec![Step::Create { key: intent.name().key, value: encode_claim(&claim), keep: Keep::Forever }],
     };
-    steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
+    let freezes = in_the_way_of(intent).into_iter().filter(|freeze| *freeze != Freeze::Restored);
+    // A store that was rebuilt forgets its holds when it is opened, whatever they move.
+    steps.extend([Freeze::Restored].into_iter().chain(freezes).map(|freeze| Step::Absent(freeze.key(environment))));
     (claim, steps)
 }
 

@@ -19,6 +19,7 @@ use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
 use super::state::{Claim, ClaimState, DoubtCause, SentRequest, StoredAnswer};
 use super::stored_form::encode_claim;
 use super::terms::{FOR_GOOD, Terms};
+use super::told_acts::{ToldActs, owner_of};
 use crate::audit::{ABOVE, BEHIND, Entry, EntryKind};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
@@ -175,22 +176,13 @@ pub fn closed_for_gap(
     Commit { environment, node: node.clone(), steps: vec![record, add], entry: entry.to_bytes() }
 }
 
-/// The claims that an audit log tells of, and the freezes of people.
+/// The claims that an audit log tells of, and what people did.
 #[derive(Debug)]
 pub struct Tale {
     claims: BTreeMap<String, KnownClaim>,
-    freezes: BTreeMap<String, ToldFreeze>,
+    pub acts: ToldActs,
     /// The gate whose log it is.
     sender: Sender,
-}
-
-/// A freeze of a person, as an audit log tells of it.
-#[derive(Clone, Debug)]
-pub struct ToldFreeze {
-    pub person: Owner,
-    pub reason: String,
-    /// The number of its commit.
-    number: Number,
 }
 
 /// The facts that an audit log has of one claim.
@@ -213,23 +205,14 @@ enum Ended {
 
 impl Tale {
     pub fn of(sender: Sender) -> Tale {
-        Tale { claims: BTreeMap::new(), freezes: BTreeMap::new(), sender }
+        Tale { claims: BTreeMap::new(), acts: ToldActs::default(), sender }
     }
 
     /// Adds an entry, in the order of the log.
     pub fn add(&mut self, outstanding: &Outstanding) {
         let Ok(Value::Object(entry)) = json::parse(&outstanding.entry, Limits::ANSWER) else { return };
         let text = |name: &str| entry.get(name).and_then(Value::as_str);
-        if let Some(name) = text("freeze") {
-            match (text("what"), entry.get("by").and_then(owner_of)) {
-                (Some("frozen"), Some(person)) => {
-                    let reason = text("reason").unwrap_or_default().to_owned();
-                    self.freezes.insert(name.to_owned(), ToldFreeze { person, reason, number: outstanding.number });
-                }
-                (Some("unfrozen"), _) => drop(self.freezes.remove(name)),
-                _ => {}
-            }
-        }
+        self.acts.add(&entry, outstanding.number);
         let Some(name) = text("claim") else { return };
         let ended = match (text("what"), text("said")) {
             // A proof of execution counts, whatever became of its claim since.
@@ -256,12 +239,6 @@ impl Tale {
                 self.claims.insert(name.to_owned(), KnownClaim { claim, ended, at: outstanding.at });
             }
         }
-    }
-
-    /// Returns the freezes of people behind a number that were in force at the end of the log.
-    pub fn freezes_behind(&self, number: u64) -> Vec<(Freeze, ToldFreeze)> {
-        let behind = self.freezes.iter().filter(|(_, told)| told.number.as_u64() > number);
-        behind.filter_map(|(name, told)| Some((Freeze::parse(name)?, told.clone()))).collect()
     }
 
     /// Returns the claims that a store must know, by their names.
@@ -362,11 +339,6 @@ pub fn whole(record: &Record) -> Option<Claim> {
         Content::Whole(bytes) => super::stored_form::decode_claim(bytes).ok(),
         Content::Spent => None,
     }
-}
-
-fn owner_of(written: &Value) -> Option<Owner> {
-    let text = |name: &str| written.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some(Owner::named(text("issuer")?, text("subject")?))
 }
 
 fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sender) -> Option<Claim> {

@@ -78,21 +78,31 @@ pub fn say_gone(
 ) -> Commit {
     let before = first.map(|(_, word)| word.said_by.clone()).unwrap_or_default();
     let said_by: Vec<String> = before.into_iter().chain([person.to_string()]).collect();
-    let word = GoneWord { said_by: said_by.clone(), reason: reason.to_owned() };
-    let (what, steps) = match first {
-        Some((version, _)) => {
-            let create =
-                Step::Create { key: gone_key(environment, sender), value: word.to_bytes(), keep: Keep::Forever };
-            let add = Step::IndexAdd { index: Index::Gone, member: sender.to_string(), due: Duration::ZERO };
-            (EntryKind::Gone, vec![create, add, Step::Delete { key: said_gone_key(environment, sender), version }])
-        }
-        None => {
-            let key = said_gone_key(environment, sender);
-            (EntryKind::SaidGone, vec![Step::Create { key, value: word.to_bytes(), keep: Keep::Forever }])
-        }
+    let word = GoneWord { said_by, reason: reason.to_owned() };
+    let mut commit = say_again(environment, sender, (&word, first.is_some()), unknown_behind, node);
+    let delete = |(version, _)| Step::Delete { key: said_gone_key(environment, sender), version };
+    commit.steps.extend(first.map(delete));
+    commit
+}
+
+/// Records the words of people that a gate is gone as they stood before the store was rebuilt without them.
+pub(super) fn say_again(
+    environment: Environment,
+    sender: &Sender,
+    (word, is_complete): (&GoneWord, bool),
+    unknown_behind: Option<u64>,
+    node: &NodeId,
+) -> Commit {
+    let (value, keep) = (word.to_bytes(), Keep::Forever);
+    let (what, steps) = if is_complete {
+        let create = Step::Create { key: gone_key(environment, sender), value, keep };
+        let add = Step::IndexAdd { index: Index::Gone, member: sender.to_string(), due: Duration::ZERO };
+        (EntryKind::Gone, vec![create, add])
+    } else {
+        (EntryKind::SaidGone, vec![Step::Create { key: said_gone_key(environment, sender), value, keep }])
     };
     let entry = Entry::of(what).with("node", sender.node.as_str()).with("journal", sender.journal.as_str());
-    let mut entry = entry.with("saidBy", said_by).with("reason", reason);
+    let mut entry = entry.with("saidBy", word.said_by.clone()).with("reason", word.reason.as_str());
     if let Some(number) = unknown_behind {
         entry = entry.with("unknownBehind", number);
     }

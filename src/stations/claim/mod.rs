@@ -32,6 +32,7 @@ mod resolutions;
 mod state;
 mod stored_form;
 mod terms;
+mod told_acts;
 
 pub use attempt::{Committed, DoubtfulCommit, Proposal, Recorded, Settlement, SettlementPlace, propose};
 pub use bookings::{BookedWindow, Booking, Nonce};

@@ -35,6 +35,8 @@ impl StoreMeter {
             StoreFault::Away(_) => self.away.inc(),
             StoreFault::InDoubt(_) => self.in_doubt.inc(),
             StoreFault::Broken(_) => self.broken.inc(),
+            // The store answered: what was to be done waits.
+            StoreFault::AwaitsJournals => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Calls that wait for people: how they wait, who judges them, and that they are sent once or never.
 
 mod attacks;
+mod awaited;
 mod callers;
 mod judging;
 mod newcomers;

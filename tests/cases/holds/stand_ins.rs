@@ -18,7 +18,7 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-fn name(gate: &Gate, member: &str, who: &str, seconds: u64) -> Answer {
+pub(super) fn name(gate: &Gate, member: &str, who: &str, seconds: u64) -> Answer {
     let body = json!({"environment": "production", "person": who, "until": after(seconds), "reason": "on leave"});
     ask(gate, "POST", "stand-ins", &approver(member), Some(body))
 }

@@ -237,7 +237,7 @@ pub(in crate::adapters::store) fn lasts(database: &Database) -> Result<Vec<(Envi
     Environment::ALL.into_iter().map(last).collect::<Result<_, _>>().map_err(|fault| fault.to_string())
 }
 
-pub(super) fn fault(error: StorageError) -> StoreFault {
+pub(in crate::adapters::store) fn fault(error: StorageError) -> StoreFault {
     match error {
         StorageError::Corrupted(why) => StoreFault::Broken(why),
         error => StoreFault::Away(error.to_string()),

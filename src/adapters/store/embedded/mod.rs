@@ -17,7 +17,7 @@ mod writer;
 pub use content_sum::ContentVerdict;
 pub(super) use content_sum::KeptSum;
 pub(super) use database::{
-    CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, SyncTime, TABLE, lasts, locked, make, transact,
+    CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, SyncTime, TABLE, fault, lasts, locked, make, transact,
 };
 pub use database::{FILE, OpenError};
 pub use medium::Medium;

@@ -1,6 +1,7 @@
 //! Writes into a lost Redis what a replica holds, while no node does anything else with it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::super::layout;
 use super::super::replica::Replica;
@@ -79,7 +80,7 @@ impl RedisStore {
     pub async fn refill(
         &self,
         environment: Environment,
-        replica: &Replica,
+        replica: &Arc<Replica>,
         rebuilt: &RebuiltStore<'_>,
     ) -> Result<(), StoreFault> {
         let RebuiltStore { instance, tail, .. } = rebuilt;
@@ -92,14 +93,19 @@ impl RedisStore {
             }
         };
         for part in layout::contents(environment) {
-            let mut from = Some(part.clone());
-            while let Some(key) = from {
-                let (items, next) = replica.contents(&key, &part, BATCH)?;
+            let read = |from: Vec<u8>| {
+                let (replica, part) = (Arc::clone(replica), part.clone());
+                tokio::task::spawn_blocking(move || replica.contents(&from, &part, BATCH))
+            };
+            let mut reading = Some(read(part.clone()));
+            while let Some(read_items) = reading {
+                let (items, next) = read_items.await.map_err(|error| StoreFault::Away(error.to_string()))??;
+                // The next ones are read while the Redis takes these.
+                reading = next.map(&read);
                 let count = items.len();
                 let words = items.into_iter().fold(Words::default().word(instance), Words::item);
                 self.goes_on(environment, "repair", &words).await?;
                 is_written(count);
-                from = next;
             }
         }
         for entries in tail.chunks(BATCH) {
