@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 
 use super::bookings::Booking;
 use super::freeze::{self, Forgotten, Freeze, Frozen};
-use super::owner::Owner;
 use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
 use super::state::{Claim, ClaimState, DoubtCause, SentRequest, StoredAnswer};
 use super::stored_form::encode_claim;
