@@ -14,11 +14,30 @@ const STEPS: &str = "steps";
 pub const ABOVE: &str = "above";
 pub const BEHIND: &str = "upTo";
 
-/// Returns the entry with the steps of its commit; `None` where the entry is not a JSON object.
-pub fn with_steps(entry: &[u8], steps: Value) -> Result<Option<Bytes>, JsonError> {
+/// Returns the entry with the steps of its commit, which are a text in the one form of JSON; `None` where the entry is
+/// not a JSON object.
+pub fn with_steps(entry: &[u8], steps: &str) -> Result<Option<Bytes>, JsonError> {
+    if let Some(members) = json::members_in_form(entry, Limits::ANSWER) {
+        let mut with =
+            Vec::with_capacity(entry.len().saturating_add(steps.len()).saturating_add(STEPS.len()).saturating_add(4));
+        let (before, behind) = members.split_at(members.partition_point(|(name, _)| *name < STEPS));
+        let behind = behind.iter().filter(|(name, _)| *name != STEPS);
+        put_members(before.iter().chain(&[(STEPS, steps)]).chain(behind), &mut with);
+        return Ok(Some(with.into()));
+    }
     let Value::Object(mut members) = json::parse(entry, Limits::ANSWER)? else { return Ok(None) };
-    members.insert(STEPS.to_owned(), steps);
+    members.insert(STEPS.to_owned(), json::parse(steps.as_bytes(), Limits::ANSWER)?);
     Ok(Some(json::to_bytes(&Value::Object(members)).into()))
+}
+
+/// Writes an object of members that are in their one form.
+fn put_members<'m>(members: impl Iterator<Item = &'m (&'m str, &'m str)>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (name, value) in members {
+        let comma = if out.len() > 1 { "," } else { "" };
+        [comma, "\"", name, "\":", value].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+    }
+    out.push(b'}');
 }
 
 /// Numbers that no entry has, and never will: a rebuild of a store left them out.
@@ -70,12 +89,9 @@ pub struct SplitEntry<'e> {
 pub fn split_steps(entry: &[u8]) -> Result<SplitEntry<'_>, JsonError> {
     if let Some(members) = json::members_in_form(entry, Limits::ANSWER) {
         let steps = members.iter().find(|(name, _)| *name == STEPS).map(|(_, steps)| Cow::Borrowed(*steps));
-        let mut bare = vec![b'{'];
-        for (name, value) in members.iter().filter(|(name, _)| *name != STEPS) {
-            let comma = if bare.len() > 1 { "," } else { "" };
-            [comma, "\"", name, "\":", value].iter().for_each(|part| bare.extend_from_slice(part.as_bytes()));
-        }
-        bare.push(b'}');
+        let without = entry.len().saturating_sub(steps.as_deref().map_or(0, str::len));
+        let mut bare = Vec::with_capacity(without);
+        put_members(members.iter().filter(|(name, _)| *name != STEPS), &mut bare);
         return Ok(SplitEntry { bare, steps, unused: unused_of_members(&members) });
     }
     let mut entry = json::parse(entry, Limits::ANSWER)?;
@@ -105,6 +121,16 @@ mod tests {
             assert_eq!(split_steps(entry.as_bytes()), split_steps(spaced.as_bytes()), "{entry}");
             assert_eq!(unused_before(entry.as_bytes()), unused_before(spaced.as_bytes()), "{entry}");
         }
+        for entry in entries {
+            for steps in ["[]", r#"[{"after":5}]"#, "\"AAAA\""] {
+                let with = with_steps(entry.as_bytes(), steps).unwrap().unwrap();
+                assert_eq!(with_steps(format!(" {entry}").as_bytes(), steps).unwrap().unwrap(), with, "{entry}");
+                let split = split_steps(&with).unwrap();
+                assert_eq!(split.steps.as_deref(), Some(steps), "{entry}");
+                assert_eq!(split.bare, split_steps(entry.as_bytes()).unwrap().bare, "{entry}");
+            }
+        }
+        assert_eq!(with_steps(b"[]", "[]"), Ok(None));
         assert_eq!(unused_before(entries[3].as_bytes()), Some(UnusedNumbers { behind: 5, last: 7 }));
         let split = split_steps(entries[0].as_bytes()).unwrap();
         assert_eq!(

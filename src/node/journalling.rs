@@ -1,5 +1,6 @@
 //! Brings the entries of all nodes to this node's disk, in the order of their numbers, out of the store's outbox.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,16 @@ pub enum RecoverError {
 
 /// Brings all entries to disk that the store has, and tells the store so.
 pub async fn bring(node: &Node, environment: Environment) -> Result<(), RecoverError> {
+    let highest = bring_waiting(node, environment).await?;
+    tell_kept(node, environment, highest).await
+}
+
+async fn tell_kept(node: &Node, environment: Environment, highest: Number) -> Result<(), RecoverError> {
+    node.store.kept(environment, &node.sender(), highest).await.map_err(RecoverError::Store)
+}
+
+/// Brings all entries to disk that the store has; returns the number of the last one.
+async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, RecoverError> {
     loop {
         let highest = node.audit.highest(environment);
         let waiting = node.store.outbox_for_journal(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
@@ -46,7 +57,7 @@ pub async fn bring(node: &Node, environment: Environment) -> Result<(), RecoverE
     }
     let highest = node.audit.highest(environment);
     node.fresh.are_on_disk(environment, highest);
-    node.store.kept(environment, &node.sender(), highest).await.map_err(RecoverError::Store)
+    Ok(highest)
 }
 
 /// Entries before the first that the store still has can be had no more: this journal goes on without them.
@@ -80,12 +91,24 @@ async fn skip_what_is_lost(
 
 /// Brings entries of all environments to disk as long as the process lives, and measures those that this gate serves.
 pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
-    let mut told: Option<String> = None;
+    let (mut told, mut is_regular): (Option<String>, bool) = (None, true);
+    // What this worker told the store last.
+    let mut kept: BTreeMap<Environment, Number> = BTreeMap::new();
     loop {
         let mut fault = None;
         for environment in &Environment::ALL {
             let before = node.audit.highest(*environment);
-            match bring(&node, *environment).await {
+            let brought = match bring_waiting(&node, *environment).await {
+                // Which gates run changes what may leave the outbox, so that it is said again now and then.
+                Ok(highest) if is_regular || kept.get(environment) != Some(&highest) => {
+                    kept.insert(*environment, highest);
+                    tell_kept(&node, *environment, highest).await
+                }
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            };
+            let nothing_waits = brought.is_ok();
+            match brought {
                 Ok(()) => {}
                 Err(RecoverError::Audit(AuditFault::Refused(why))) => {
                     node.metrics.audit_refused(environment.as_str());
@@ -97,9 +120,12 @@ pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
                 Err(RecoverError::Audit(AuditFault::Store(why))) => node.told_of(&StoreFault::Away(why)),
                 Err(error) => fault = Some(error.to_string()),
             }
-            if served.contains(environment)
-                && let Err(error) = tell_what_waits(&node, *environment).await
-            {
+            if !served.contains(environment) {
+                continue;
+            }
+            if nothing_waits {
+                node.metrics.outbox(environment.as_str(), 0, Duration::ZERO);
+            } else if let Err(error) = tell_what_waits(&node, *environment).await {
                 node.told_of(&error);
             }
         }
@@ -107,12 +133,14 @@ pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
             tracing::error!(why = fault, "audit entries wait to be written to disk");
         }
         told = fault;
+        is_regular = true;
         tokio::select! {
             biased;
             () = node.audit.gap() => continue,
             () = node.news.notified() => {}
             () = tokio::time::sleep(LOOK_INTERVAL) => continue,
         }
+        is_regular = false;
         // An entry that somebody waits for is not delayed.
         tokio::select! {
             biased;

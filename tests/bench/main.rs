@@ -4,6 +4,7 @@
 //! cargo bench                                  # everything, in about a minute and a half after building
 //! cargo bench -- --quick                       # rough figures in a quarter of a minute
 //! cargo bench -- --seconds 10 --rounds 9 --json figures.json
+//! cargo bench -- --compare figures.json        # fails where a ratio is more than a tenth above the one there
 //! cargo bench -- store --folder DIR            # commits on the embedded store, on the disk of that folder
 //! cargo bench -- redis                         # commits in a Redis, and swaps by a gate that has its store there
 //! cargo bench -- rebuild                       # the embedded store of 1,000,000 claims from its journal, 11 GB on disk
@@ -33,14 +34,16 @@
 //! | `rebuild` | the embedded store from its journal |
 //! | `holds` | what people wait for at the console |
 //! | `report` | the table, and the same as JSON |
+//! | `compared` | whether the ratios are worse than those of an earlier run |
 //!
-//! It is a report: nothing here passes or fails by a figure. Pinning needs `taskset` of util-linux and two cores;
+//! It is a report: nothing here passes or fails by a figure, except where `--compare` asks for it. Pinning needs `taskset` of util-linux and two cores;
 //! the report says so where they are missing.
 
 #[path = "../support/token.rs"]
 mod token;
 mod bare;
 mod child;
+mod compared;
 mod exchange;
 mod holds;
 mod load;
@@ -94,6 +97,9 @@ struct Arguments {
     /// Write the figures to a file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Fail where a ratio is more than a tenth above that of an earlier run, which `--json` wrote
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
     /// What `cargo bench` adds
     #[arg(long, hide = true, global = true)]
     bench: bool,
@@ -203,9 +209,13 @@ fn bench(arguments: &Arguments, sections: &str, exchanges: Vec<Exchange>) -> any
 
     let report = Report { plan, cases, steps: micro::steps()?, remarks: pinning.remarks() };
     print!("{report}");
-    match &arguments.json {
-        Some(file) => std::fs::write(file, format!("{:#}\n", report.to_json()))
-            .with_context(|| format!("{} cannot be written", file.display())),
+    if let Some(file) = &arguments.json {
+        std::fs::write(file, format!("{:#}\n", report.to_json()))
+            .with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    // The figures of an earlier run have the embedded store.
+    match arguments.compare.as_ref().filter(|_| arguments.role.is_none()) {
+        Some(file) => compared::compare(&report.to_json(), file),
         None => Ok(()),
     }
 }

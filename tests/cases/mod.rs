@@ -11,6 +11,7 @@ mod command;
 mod conformance;
 mod console;
 mod cores;
+mod costs;
 mod created;
 mod demo;
 mod doctor;

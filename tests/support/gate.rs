@@ -1,6 +1,6 @@
 //! The real binary, with a configuration of the test's own.
 
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::call::get;
 use super::caller::Answer;
 use super::canary;
 use super::clock::{PATIENCE, wait_until};
-use super::shared::Shared;
+use super::shared::{Shared, follow};
 use super::token::{ISSUER, SECRET, token};
 use super::upstream::Upstream;
 
@@ -423,18 +423,6 @@ impl Drop for Gate {
             eprintln!("the end of the gate's log:\n{}\n{}", lines[last..].join("\n"), self.stderr());
         }
     }
-}
-
-fn follow<T: Clone + Send + 'static>(
-    stream: impl Read + Send + 'static,
-    into: Shared<T>,
-    read: impl Fn(String) -> T + Send + 'static,
-) -> std::thread::JoinHandle<()> {
-    std::thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            into.push(read(line));
-        }
-    })
 }
 
 fn addresses(lines: &[Value], message: &str) -> Vec<(String, SocketAddr)> {

@@ -1,5 +1,6 @@
 //! A list that one thread fills and another waits on.
 
+use std::io::{BufRead as _, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::clock::{PATIENCE, Watch};
@@ -64,4 +65,17 @@ impl Signal {
     pub fn wait(&self) {
         self.0.wait("a signal", |given| (!given.is_empty()).then_some(()));
     }
+}
+
+/// Reads the lines of a stream as they come.
+pub fn follow<T: Clone + Send + 'static>(
+    stream: impl Read + Send + 'static,
+    into: Shared<T>,
+    read: impl Fn(String) -> T + Send + 'static,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            into.push(read(line));
+        }
+    })
 }

@@ -280,9 +280,10 @@ def read_claims(redis: Redis) -> dict[str, str]:
     while True:
         next_cursor, keys = redis.ask("SCAN", cursor, "MATCH", prefix.replace("[", "\\[") + "*", "COUNT", 1000)
         for key in keys:
-            content = redis.ask("HGET", key.decode(), "c")
-            if content:
-                claim = json.loads(content)
+            # Version, time, two expiries, and behind them the state and the content.
+            stored = redis.ask("GET", key.decode()).split(b" ", 4)[4]
+            if stored.startswith(b"w"):
+                claim = json.loads(stored[1:])
                 states[claim["requestId"]] = state_of(claim["state"])
         cursor = next_cursor.decode()
         if cursor == "0":

@@ -18,24 +18,29 @@ for _, environment in ipairs({ 'production', 'sandbox' }) do
   local root = 'sluice:{' .. environment .. '}'
   need('HMGET', root, 'x')
   need('HSET', root, 'x', 'x')
-  for _, hash in ipairs({ ':r:x', ':s:x', ':h:x', ':o', ':l', ':n', ':k', ':g', ':c', ':f' }) do
+  for _, hash in ipairs({ ':n', ':k', ':g', ':c', ':f' }) do
     need('HGET', root .. hash, 'x')
     need('HSET', root .. hash, 'x', 'x')
     need('HDEL', root .. hash, 'x')
+  end
+  for _, content in ipairs({ ':r:x', ':s:x', ':h:x' }) do
+    need('GET', root .. content)
+    need('SET', root .. content, 'x')
+    need('MGET', root .. content)
+    need('MSET', root .. content, 'x')
+    need('DEL', root .. content)
   end
   for _, index in ipairs({ ':i:x', ':q', ':x' }) do
     need('ZADD', root .. index, '1', 'x')
     need('ZREM', root .. index, 'x')
   end
-  need('HMGET', root .. ':r:x', 'x')
-  need('DEL', root .. ':r:x')
-  need('HGETALL', root .. ':s:x')
   need('HGETALL', root .. ':n')
   need('ZSCAN', root .. ':x', '0')
   need('ZSCORE', root .. ':i:x', 'x')
   need('ZRANGE', root .. ':q', '0', '1')
   need('ZRANGEBYSCORE', root .. ':i:x', '0', '1')
   need('ZRANGEBYSCORE', root .. ':x', '0', '1')
+  need('ZREMRANGEBYSCORE', root .. ':q', '0', '1')
 end
 need('GET', '{rates}:x')
 need('SET', '{rates}:x', 'x')

@@ -22,8 +22,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
-use ring::aead::{Aad, NONCE_LEN, Nonce};
-use serde_json::Value;
+use ring::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce};
 
 use super::sealed_place::{MAGIC, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};
@@ -109,13 +108,19 @@ impl Seals {
         let Some(sealing) = self.keys.first() else { return Ok(value.clone()) };
         let failed = || StoreFault::Away(format!("{place} could not be sealed"));
         let nonce = random::bytes::<NONCE_LEN>().ok_or_else(failed)?;
-        let mut sealed = value.to_vec();
-        let (of_place, bound) = (place.key(sealing).ok_or_else(failed)?, place.bound(sealing));
-        of_place
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(&bound), &mut sealed)
-            .map_err(|_| failed())?;
         let id_length = u8::try_from(sealing.id.len()).map_err(|_| failed())?;
-        Ok([MAGIC, &[id_length], sealing.id.as_bytes(), &nonce, &sealed].concat().into())
+        let head = [MAGIC, &[id_length], sealing.id.as_bytes(), &nonce];
+        let length = head.iter().map(|part| part.len()).sum::<usize>();
+        let mut sealed = Vec::with_capacity(length.saturating_add(value.len()).saturating_add(AES_256_GCM.tag_len()));
+        head.iter().for_each(|part| sealed.extend_from_slice(part));
+        sealed.extend_from_slice(value);
+        let (of_place, bound) = (place.key(sealing).ok_or_else(failed)?, place.bound(sealing));
+        let content = sealed.get_mut(length..).ok_or_else(failed)?;
+        let tag = of_place
+            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(&bound), content)
+            .map_err(|_| failed())?;
+        sealed.extend_from_slice(tag.as_ref());
+        Ok(sealed.into())
     }
 
     /// Whether a value is refused because it is in plain text.
@@ -184,16 +189,18 @@ impl Seals {
     fn journalled(&self, commit: &Commit) -> Result<Bytes, StoreFault> {
         let kept: Vec<&Step> = commit.steps.iter().filter(|step| step.is_journalled()).collect();
         let unfit = || StoreFault::Broken("an entry is not a JSON object".to_owned());
-        let entry = split_steps(&commit.entry).map_err(|_| unfit())?.bare;
-        let text = json::to_form(&kept);
-        let steps = if self.keys.is_empty() {
-            json::parse(text.as_bytes(), Limits::ANSWER).map_err(|_| unfit())?
-        } else {
+        let mut steps = json::to_form(&kept);
+        if !self.keys.is_empty() {
+            let entry = split_steps(&commit.entry).map_err(|_| unfit())?.bare;
             let digest = Fingerprint::of(&[&entry]).to_hex();
             let place = SealedPlace { environment: commit.environment, kind: STEPS, name: &digest };
-            Value::String(STANDARD_NO_PAD.encode(self.seal_at(&place, &text.into_bytes().into())?))
-        };
-        with_steps(&entry, steps).ok().flatten().ok_or_else(unfit)
+            let sealed = self.seal_at(&place, &steps.into_bytes().into())?;
+            steps = String::with_capacity(sealed.len().saturating_mul(4).div_ceil(3).saturating_add(2));
+            steps.push('"');
+            STANDARD_NO_PAD.encode_string(sealed, &mut steps);
+            steps.push('"');
+        }
+        with_steps(&commit.entry, &steps).ok().flatten().ok_or_else(unfit)
     }
 
     /// Seals the digest of a snapshot, and binds it to the snapshot's name.

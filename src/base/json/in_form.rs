@@ -4,12 +4,15 @@
 
 use super::reader::{Limits, plain_length};
 
+/// How many members most objects have at most.
+const MEMBERS: usize = 20;
+
 /// The members of an object that is in its one form (see [`super::to_bytes`]): each name, and its value as a text that
 /// is in its form, too. `None` where the text is not, or has what is not looked at here: escapes of code points, signs
 /// and exponents of numbers.
 pub fn members_in_form(text: &[u8], limits: Limits) -> Option<Vec<(&str, &str)>> {
     let mut walk = FormWalk { text: std::str::from_utf8(text).ok()?, at: 0, depth: 0, limits };
-    let mut members = Vec::new();
+    let mut members = Vec::with_capacity(MEMBERS);
     walk.object(|name, value| members.push((name, value)))?;
     (walk.at == text.len()).then_some(members)
 }

@@ -27,7 +27,7 @@ pub mod written_as;
 pub use flat::{FlatChildren, FlatJson, FlatKind, FlatValue, flat_number};
 pub use in_form::members_in_form;
 pub use reader::{JsonError, JsonFaultKind, Limits};
-pub use sorted::{to_form, to_record};
+pub use sorted::{object_of, put_member, to_form, to_record};
 pub use tree::{parse, to_bytes};
 pub use typed::{FormError, from_record, from_slice};
 pub(crate) use written_as::written_as_text;

@@ -3,6 +3,7 @@
 //! A type writes its members in the order of its fields; they are sorted in the text.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use serde::Serialize;
@@ -11,6 +12,8 @@ use super::reader::FORMAT;
 
 /// The text of a value that JSON cannot write; no reader takes it for one.
 const NOTHING: &str = "null";
+/// How long the texts of most values are.
+const TYPICAL_BYTES: usize = 1024;
 
 /// Writes a typed value as [`super::to_bytes`] writes a tree. The type must have text as the names of its maps; a value
 /// of any other type is written as `null`, which no reader takes for it.
@@ -23,18 +26,46 @@ pub fn to_record<T: Serialize>(value: &T, format: u64) -> String {
     let mut text = written(value);
     if text.starts_with('{') && text.pop().is_some() {
         let tie = if text.len() > 1 { "," } else { "" };
-        text.push_str(&format!("{tie}\"{FORMAT}\":{format}}}"));
+        // Writing to a text does not fail.
+        write!(text, "{tie}\"{FORMAT}\":{format}}}").unwrap_or_default();
     }
     sort_members(&text)
 }
 
+/// Adds a member to the text of an object without its braces: the name, the value, and a comma.
+pub fn put_member<T: Serialize>(name: &str, value: &T, members: &mut Vec<u8>) {
+    let before = members.len();
+    let put = serde_json::to_writer(&mut *members, name).and_then(|()| {
+        members.push(b':');
+        serde_json::to_writer(&mut *members, value)
+    });
+    match put {
+        Ok(()) => members.push(b','),
+        // Part of it may be written.
+        Err(_) => members.truncate(before),
+    }
+}
+
+/// Returns the object that has the members which [`put_member`] wrote.
+pub fn object_of(members: &[u8]) -> String {
+    let mut text = String::with_capacity(members.len().saturating_add(2));
+    text.push('{');
+    text.push_str(std::str::from_utf8(members.strip_suffix(b",").unwrap_or(members)).unwrap_or_default());
+    text.push('}');
+    sort_members(&text)
+}
+
 fn written<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| NOTHING.to_owned())
+    let mut text = Vec::with_capacity(TYPICAL_BYTES);
+    match serde_json::to_writer(&mut text, value) {
+        Ok(()) => String::from_utf8(text).unwrap_or_else(|_| NOTHING.to_owned()),
+        Err(_) => NOTHING.to_owned(),
+    }
 }
 
 /// Sorts the members of each object by name, in a text without spaces. Of two with one name the last stays.
 fn sort_members(text: &str) -> String {
-    let mut sorter = MemberSorter { text, at: 0, out: String::with_capacity(text.len()) };
+    let mut sorter = MemberSorter { text, at: 0, out: String::with_capacity(text.len()), members: Vec::new() };
     match sorter.value() {
         Some(()) if sorter.at == text.len() => sorter.out,
         _ => NOTHING.to_owned(),
@@ -46,6 +77,8 @@ struct MemberSorter<'t> {
     /// The offset in bytes. Slices of the text begin and end beside an ASCII character.
     at: usize,
     out: String,
+    /// The members of the objects around, those of the innermost one last: where each stands in `out`.
+    members: Vec<(Cow<'t, str>, Range<usize>)>,
 }
 
 impl<'t> MemberSorter<'t> {
@@ -71,10 +104,9 @@ impl<'t> MemberSorter<'t> {
     fn object(&mut self) -> Option<()> {
         self.take(b'{')?;
         self.out.push('{');
-        let start = self.out.len();
-        let mut members: Vec<(Cow<'t, str>, Range<usize>)> = Vec::new();
+        let (start, first) = (self.out.len(), self.members.len());
         while self.take(b'}').is_none() {
-            if !members.is_empty() {
+            if self.members.len() > first {
                 self.take(b',')?;
                 self.out.push(',');
             }
@@ -84,11 +116,13 @@ impl<'t> MemberSorter<'t> {
             self.out.push_str(name);
             self.out.push(':');
             self.value()?;
-            members.push((unescaped(name)?, from..self.out.len()));
+            self.members.push((unescaped(name)?, from..self.out.len()));
         }
-        if !members.is_sorted_by(|(one, _), (next, _)| one < next) {
+        if !self.members.get(first..)?.is_sorted_by(|(one, _), (next, _)| one < next) {
+            let members = self.members.split_off(first);
             self.rewrite(start, members)?;
         }
+        self.members.truncate(first);
         self.out.push('}');
         Some(())
     }

@@ -238,10 +238,12 @@ fn become_next(
         Step::Replace { key: here.key.clone(), version: here.version, value, keep }
     };
     let told = |what| with_status(entry(what, here.key, here.value, attempt), status);
-    let mut steps = vec![remove(Index::Sending)];
+    // A claim that is sent is not among those in doubt, and the other way round.
+    let is_sent = matches!(here.value.state, ClaimState::Sending { .. });
+    let mut steps =
+        vec![remove(if is_sent || matches!(next, NextState::Unknown(_)) { Index::Sending } else { Index::Unknown })];
     let entry = match next {
         NextState::Absent => {
-            steps.push(remove(Index::Unknown));
             steps.push(match attempts.iter().all(|past| past.end.is_proved_not_executed()) {
                 true => Step::Delete { key: here.key.clone(), version: here.version },
                 // A proof that people were wrong finds its attempt here.
@@ -251,20 +253,17 @@ fn become_next(
             told(EntryKind::Undone)
         }
         NextState::Held => {
-            steps.push(remove(Index::Unknown));
             steps.push(replace(ClaimState::Held, Keep::Forever));
             steps.extend(booked.given_back());
             told(EntryKind::Undone)
         }
         NextState::Done { executed, answer } => {
-            steps.push(remove(Index::Unknown));
             let keep = keep(here, executed, terms);
             steps.push(replace(ClaimState::Done { executed, answer }, keep));
             steps.extend(if executed { booked.executed() } else { booked.given_back() });
             told(if executed { EntryKind::Executed } else { EntryKind::NotExecuted })
         }
         NextState::Abandoned => {
-            steps.push(remove(Index::Unknown));
             steps.push(replace(ClaimState::Abandoned, keep_abandoned(here, terms)));
             told(EntryKind::Abandoned)
         }

@@ -10,21 +10,29 @@ use crate::base::ids::Environment;
 use crate::config::Durability;
 use crate::ledger::StoreFault;
 
+/// The bytes of the command, the digest of the script, and its key.
+const CALL_BYTES: usize = 80;
 /// How long the mark behind what was read stays.
 const MARK_SECONDS: u64 = 60;
 
 impl RedisStore {
     fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> Cmd {
-        let mut command = ::redis::cmd("EVALSHA");
-        command.arg(self.script.get_hash()).arg(1).arg(root(environment));
-        let clock = self.clock.as_ref().map(|clock| clock.now().as_microsecond().to_string());
         let pace = self.pace(environment);
-        let head = Words::default().word(operation).word(clock.unwrap_or_default()).time(self.told(environment));
+        let head = Words::default().word(operation);
+        let head = match &self.clock {
+            Some(clock) => head.word(clock.now().as_microsecond().to_string()),
+            None => head.word(""),
+        };
+        let head = head.time(self.told(environment));
         let head = match &self.beliefs {
             Some(beliefs) => beliefs.words(environment, run, head),
             None => head.word("").word("").word(run).number(0),
         };
         let head = pace.expected(head);
+        let ((count, bytes), (more, more_bytes)) = (head.size(), words.size());
+        let count = count.saturating_add(more).saturating_add(4);
+        let mut command = Cmd::with_capacity(count, bytes.saturating_add(more_bytes).saturating_add(CALL_BYTES));
+        command.arg("EVALSHA").arg(self.script.get_hash()).arg(1).arg(root(environment));
         for word in head.all().chain(words.all()) {
             command.arg(word);
         }

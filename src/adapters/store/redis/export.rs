@@ -7,25 +7,23 @@
 use std::io::Write;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Cmd, FromRedisValue, Pipeline};
+use ::redis::{Cmd, FromRedisValue};
 use tokio::runtime::Handle;
 
 use super::super::dump::DumpHeader;
 use super::super::dump_writer::DumpWriter;
 use super::super::embedded::TransferError;
-use super::super::layout::{FOREVER, Item, Spent, Stored, WindowSlot, broken};
+use super::super::layout::{Item, broken};
 use super::membership::Member;
-use super::{RedisStore, SCANNED, StoreFault, fault, root, script_args};
+use super::{RedisStore, SCANNED, StoreFault, fault, root, script_args, stored_form};
 use crate::base::ids::Environment;
-use crate::ledger::{Content, Index, IndexPart, InstallationId, JournalId, NodeId, Number, Sender, StoreTime};
+use crate::ledger::{Index, IndexPart, InstallationId, JournalId, NodeId, Number, Sender, StoreTime};
 
 /// How many records, entries or windows one call reads.
 const BATCH: usize = 100;
 /// How many members of an index one call reads.
 const MEMBERS: usize = 1_000;
 
-/// A record's version, time, both expiries and content.
-type RecordFields = (Option<String>, Option<String>, Option<String>, Option<String>, Option<Vec<u8>>);
 type HashFields = Vec<(String, String)>;
 
 /// How an environment stands while no gate uses it.
@@ -126,47 +124,32 @@ impl RedisStore {
         writer: &mut DumpWriter<'_>,
     ) -> Result<(), TransferError> {
         let root = root(environment);
-        let (mut records, mut slots, mut holders) = (Vec::new(), Vec::new(), Vec::new());
+        let mut commands = ::redis::cmd("MGET");
         for key in keys {
+            commands.arg(key.as_slice());
+        }
+        let found: Vec<Option<Vec<u8>>> = match keys {
+            [] => Vec::new(),
+            _ => self.read_by(&commands).await?,
+        };
+        for (key, found) in keys.iter().zip(found) {
+            // A key that was listed and is gone was removed meanwhile.
+            let found = found.ok_or(TransferError::Changed)?;
             let name = key.strip_prefix(root.as_bytes()).and_then(|name| std::str::from_utf8(name).ok());
             let name = name.ok_or_else(|| unknown("the name of a key"))?;
             if let Some(name) = name.strip_prefix(":r:") {
-                let of = script_args::parse_record(environment, name);
-                records.push((key, of.ok_or_else(|| unknown("the name of a record"))?));
+                let key = script_args::parse_record(environment, name);
+                let key = key.ok_or_else(|| unknown("the name of a record"))?;
+                put(writer, &Item::Record(key, stored_form::record(&found).map_err(TransferError::Store)?))?;
             } else if let Some(name) = name.strip_prefix(":s:") {
-                slots.push((key, script_args::parse_window(name).ok_or_else(|| unknown("the name of a window"))?));
-            } else if let Some(name) = name.strip_prefix(":h:") {
-                holders.push((key, script_args::parse_window(name).ok_or_else(|| unknown("the name of a window"))?));
-            }
-        }
-        let asked = records.iter().map(|(key, _)| {
-            let mut command = ::redis::cmd("HMGET");
-            command.arg(key.as_slice()).arg(&["v", "a", "w", "g", "c"]);
-            command
-        });
-        let found: Vec<RecordFields> = self.read_all_by(asked).await?;
-        for ((_, key), fields) in records.into_iter().zip(found) {
-            put(writer, &Item::Record(key, stored(fields)?))?;
-        }
-        let asked = slots.iter().map(|(key, _)| all_of(key));
-        let found: Vec<HashFields> = self.read_all_by(asked).await?;
-        for ((_, window), fields) in slots.into_iter().zip(found) {
-            for (slot, spent) in fields {
-                let [begin, end] = numbers(&slot)?;
-                let [units, until] = numbers(&spent)?;
-                let slot = WindowSlot { begin: StoreTime::of_micros(begin), end: StoreTime::of_micros(end) };
-                let spent = Spent { units: unsigned(units)?, until: StoreTime::of_micros(until) };
-                put(writer, &Item::Slot { environment, window: window.clone(), slot, spent })?;
-            }
-        }
-        let asked = holders.iter().map(|(key, _)| all_of(key));
-        let found: Vec<HashFields> = self.read_all_by(asked).await?;
-        for ((_, window), fields) in holders.into_iter().zip(found) {
-            for (holder, reserved) in fields {
-                let [begin, end, units] = numbers(&reserved)?;
-                let slot = WindowSlot { begin: StoreTime::of_micros(begin), end: StoreTime::of_micros(end) };
-                let (window, units) = (window.clone(), unsigned(units)?);
-                put(writer, &Item::Holder { environment, window, holder, slot, units })?;
+                let window = script_args::parse_window(name).ok_or_else(|| unknown("the name of a window"))?;
+                for (slot, spent) in stored_form::slots(&found).map_err(TransferError::Store)? {
+                    put(writer, &Item::Slot { environment, window: window.clone(), slot, spent })?;
+                }
+            } else if let Some(holder) = name.strip_prefix(":h:") {
+                for (window, slot, units) in stored_form::holder(&found).map_err(TransferError::Store)? {
+                    put(writer, &Item::Holder { environment, window, holder: holder.to_owned(), slot, units })?;
+                }
             }
         }
         Ok(())
@@ -195,8 +178,10 @@ impl RedisStore {
             let by = Sender { node: node_of(&node)?, journal };
             put(writer, &Item::Kept(environment, by, number_of(number)?))?;
         }
-        for (node, number) in self.read_by::<HashFields>(&all_of(format!("{root}:l"))).await? {
-            put(writer, &Item::Committed(environment, node_of(&node)?, number_of(&number)?))?;
+        for (field, number) in self.read_by::<HashFields>(&all_of(&root)).await? {
+            if let Some(node) = field.strip_prefix("by:") {
+                put(writer, &Item::Committed(environment, node_of(node)?, number_of(&number)?))?;
+            }
         }
         // An import takes the id over, or is known as its successor.
         match InstallationId::parse(generation) {
@@ -215,22 +200,6 @@ impl RedisStore {
         let answer = self.redis.ask(asked).await;
         answer.map_err(|unanswered| TransferError::Store(fault(unanswered, StoreFault::Away)))
     }
-
-    async fn read_all_by<T: FromRedisValue>(
-        &self,
-        commands: impl Iterator<Item = Cmd>,
-    ) -> Result<Vec<T>, TransferError> {
-        let mut all = Pipeline::new();
-        for command in commands {
-            all.add_command(command);
-        }
-        if all.is_empty() {
-            return Ok(Vec::new());
-        }
-        let asked = async |mut connection: MultiplexedConnection, _: &str| all.query_async(&mut connection).await;
-        let answer = self.redis.ask(asked).await;
-        answer.map_err(|unanswered| TransferError::Store(fault(unanswered, StoreFault::Away)))
-    }
 }
 
 fn put(writer: &mut DumpWriter<'_>, item: &Item) -> Result<(), TransferError> {
@@ -241,36 +210,6 @@ fn all_of(key: impl AsRef<[u8]>) -> Cmd {
     let mut command = ::redis::cmd("HGETALL");
     command.arg(key.as_ref());
     command
-}
-
-fn stored(fields: RecordFields) -> Result<Stored, TransferError> {
-    let (version, at, whole_until, gone_at, content) = fields;
-    // A record that was listed and is gone was removed meanwhile.
-    let version = version.ok_or(TransferError::Changed)?;
-    let time = |time: Option<String>| {
-        let time = time.ok_or_else(|| unknown("a record"))?;
-        time.parse().map(StoreTime::of_micros).map_err(|_| unknown("the time of a record"))
-    };
-    let until = |until: Option<String>| match until.as_deref() {
-        Some("") => Ok(FOREVER),
-        _ => time(until),
-    };
-    Ok(Stored {
-        version: number_of(&version)?,
-        at: time(at)?,
-        whole_until: until(whole_until)?,
-        gone_at: until(gone_at)?,
-        content: content.map_or(Content::Spent, |content| Content::Whole(content.into())),
-    })
-}
-
-fn numbers<const N: usize>(packed: &str) -> Result<[i64; N], TransferError> {
-    let all: Result<Vec<i64>, _> = packed.split(' ').map(str::parse).collect();
-    all.ok().and_then(|all| all.try_into().ok()).ok_or_else(|| unknown("the numbers of a window"))
-}
-
-fn unsigned(number: i64) -> Result<u64, TransferError> {
-    u64::try_from(number).map_err(|_| unknown("the units of a window"))
 }
 
 fn number_of(text: &str) -> Result<Number, TransferError> {

@@ -13,12 +13,14 @@
 
 mod asking;
 mod export;
+mod faults;
 mod generation;
 mod order;
 mod pace;
 mod reader;
 mod rebuild;
 pub mod snapshot_parts;
+mod stored_form;
 mod membership;
 mod durability;
 mod transfer;
@@ -34,6 +36,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 pub use self::export::export;
+use self::faults::{OTHER, fault};
 use self::generation::Beliefs;
 pub use self::membership::{FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member};
 use self::order::due_of;
@@ -43,11 +46,11 @@ pub use self::rebuild::{HeardCommits, RebuildRight, RebuiltStore};
 use self::script_args::Words;
 pub use self::transfer::import;
 use super::{SWEEP, plan};
-use crate::adapters::redis::{Redis, Unanswered, refusal};
+use crate::adapters::redis::Redis;
 use crate::base::ids::Environment;
 use crate::ledger::{
     Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
-    Step, StoreFault, StoreTime, WindowKey, WindowSpan, WriteRefusal,
+    Step, StoreFault, StoreTime, WindowKey, WindowSpan,
 };
 use crate::ports::{Clock, Store};
 
@@ -56,26 +59,6 @@ const SCRIPT: &str = include_str!("script.lua");
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 /// The number of words that describe one conflict.
 const OBSTACLE: usize = 6;
-/// The error code for: the store does not match what the node knows.
-const OTHER: &str = "OTHER";
-/// Error codes of Redis, and of the script, for which nothing was written, besides those of refused writes.
-const NOT_BEGUN: [&str; 14] = [
-    OTHER,
-    "DENIED",
-    "NOPERM",
-    "NOSCRIPT",
-    "LOADING",
-    "MASTERDOWN",
-    "NOAUTH",
-    "BUSY",
-    "CLUSTERDOWN",
-    "MOVED",
-    "ASK",
-    "TRYAGAIN",
-    "CROSSSLOT",
-    "WRONGPASS",
-];
-
 /// How many keys one scan for windows reads at a time.
 const SCANNED: usize = 1_000;
 
@@ -388,21 +371,4 @@ impl fmt::Debug for RedisStore {
 /// Returns the prefix of all keys of an environment: its hash tag keeps them in one slot of a cluster.
 fn root(environment: Environment) -> String {
     format!("sluice:{{{}}}", environment.as_str())
-}
-
-/// Maps an error; `asked` builds the fault for calls that the Redis may have executed.
-fn fault(unanswered: Unanswered, asked: impl FnOnce(String) -> StoreFault) -> StoreFault {
-    match unanswered {
-        Unanswered::Away(why) => StoreFault::Away(why.to_owned()),
-        Unanswered::Lost(why) => asked(why),
-        Unanswered::Refused(code, why) if code == "SLUICE" => StoreFault::Broken(why),
-        Unanswered::Refused(code, _) if refusal(&code).is_some() => {
-            let why = refusal(&code).map(WriteRefusal::explanation).unwrap_or_default();
-            StoreFault::Away(format!("it refuses writes: {why}"))
-        }
-        Unanswered::Refused(code, why) if NOT_BEGUN.contains(&code.as_str()) => {
-            StoreFault::Away(format!("the Redis refused it: {code} {why}"))
-        }
-        Unanswered::Refused(code, why) => asked(format!("the Redis failed: {code} {why}")),
-    }
 }

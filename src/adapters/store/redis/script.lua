@@ -8,20 +8,21 @@
 --                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
 --                      the clock of the Redis, which leapt; epoch, how often people had it followed again;
 --                      promoted, when gates first met the run in use, if it is not the first one;
---                      waiting, how many bytes the outbox has
---   root:r:RECORD      hash: v version, a at, w whole until, g gone at ('' is forever), c content (none: spent)
+--                      put, how many bytes were ever put into the outbox, and taken, how many left it;
+--                      'by:NODE', the highest number that the node committed
+--   root:r:RECORD      string: 'version at whole gone ', then 'w' and the content, or 's' if it is spent: whole until,
+--                      and gone at ('' is forever)
 --   root:i:INDEX       members by their due time
---   root:s:WINDOW      hash: 'begin end' of a slot -> 'units until'
---   root:h:WINDOW      hash: holder -> 'begin end units'
---   root:o             hash: number -> 'at node entry', entries that not every journal has yet
---   root:q             their numbers
+--   root:s:WINDOW      string: its slots, each as four doubles: begin, end, units, until
+--   root:h:HOLDER      string: what it holds, each as 'length begin end units WINDOW'; the length is that of the window
+--   root:q             the outbox: entries that not every journal has yet, by number: 'before at node entry'; before is
+--                      how many bytes were put before it
 --   root:k             hash: NODE -> 'JOURNAL number', the number up to which the node's journal has every entry
 --   root:f             hash: former generations, of stores in whose place this one was rebuilt or imported
 --   root:c             hash: NODE -> the highest number of its own commits, as the node itself knows it
 --   root:g             hash: 'NODE JOURNAL' -> 'number state', where a journal ended that another one of its node
 --                      replaced; state is `retired` or `lost`
 --   root:x             expiries by time: 'r' RECORD, 's' begin end WINDOW
---   root:l             hash: NODE -> the highest number that it committed
 --   root:n             hash: NODE -> 'instance beat run told', the registered nodes
 --   root:w             hash: NODE -> 'time', when it ended in order; 'time retired', if other journals have all that
 --                      its own has
@@ -38,10 +39,14 @@
 -- replies carry them as text.
 
 local op, root = ARGV[1], KEYS[1]
+-- The layout of these keys. No other is read.
+local FORMAT = '2'
 local MAX_EXACT = 9007199254740991
 -- How many entries wait for nodes that do not run, and how many bytes.
 local MAX_WAITING = 16384
 local MAX_WAITING_BYTES = 64 * 1024 * 1024
+-- A slot in a window: doubles hold all numbers here exactly, and are read without making texts of them.
+local SLOT, SLOT_BYTES = '<dddd', 32
 -- How long the entries wait for a node that left in order, in microseconds.
 local RETURNS_WITHIN = 3600 * 1000000
 
@@ -54,17 +59,67 @@ local function try(...)
   end
 end
 
+-- Errors of the Redis itself, which keep their code: missing permissions, and refused writes.
+local function is_of_redis(code)
+  return code == 'NOPERM'
+    or code == 'DENIED'
+    or code == 'OOM'
+    or code == 'READONLY'
+    or code == 'NOREPLICAS'
+    or code == 'MISCONF'
+end
+
+-- Returns the answer of an operation, and does what it writes.
+-- INVARIANT: every invalid argument, invalid stored value and missing permission is found before anything is written.
+local function finish(is_well, answer, act)
+  local fault = answer
+  if is_well and act then
+    alter = try
+    is_well, fault = pcall(act)
+  end
+  if not is_well then
+    local why = type(fault) == 'table' and fault.err or tostring(fault)
+    return redis.error_reply(is_of_redis(string.match(why, '^%u+')) and why or 'SLUICE ' .. why)
+  end
+  if act then
+    alter = redis.call
+    act()
+  end
+  return answer
+end
+
 local function text(number)
   return string.format('%.0f', number)
 end
 
-local meta =
-  redis.call('HMGET', root, 'format', 'time', 'last', 'generation', 'run', 'lost', 'above', 'skew', 'epoch', 'waiting')
+-- The calling node, and what it knows of this store: `known` is empty if it knows no generation.
+local asker, known, met, highest = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local meta = redis.call(
+  'HMGET',
+  root,
+  'format',
+  'time',
+  'last',
+  'generation',
+  'run',
+  'lost',
+  'above',
+  'skew',
+  'epoch',
+  'put',
+  'taken',
+  'by:' .. asker
+)
 local generation, run, lost = meta[4], meta[5], meta[6]
+local bytes_put, bytes_taken = tonumber(meta[10] or 0), tonumber(meta[11] or 0)
 if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
   return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
-elseif meta[1] and meta[1] ~= '1' and meta[1] ~= 'import' then
-  return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. '; a later version of Sluice wrote it')
+elseif meta[1] and meta[1] ~= FORMAT and meta[1] ~= 'import' then
+  local remedy = '; a later version of Sluice wrote it: use that version'
+  if meta[1] == '1' then
+    remedy = '; an earlier version of Sluice wrote it: export it with that version, and import it into an empty Redis'
+  end
+  return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. remedy)
 end
 
 local mark, clock = tonumber(meta[2] or 0), tonumber(ARGV[2])
@@ -85,8 +140,6 @@ local now = math.max(followed, mark, tonumber(ARGV[3]))
 local is_sure = expected or ARGV[2] ~= ''
 -- The index of the last argument that all operations share.
 local at = 9
--- The calling node, and what it knows of this store: `known` is empty if it knows no generation.
-local asker, known, met, highest = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 
 -- A node that found a loss waits, knowing no generation, until the store is whole again.
 local is_known, waits = known ~= '' and known ~= '-', known == '-'
@@ -105,14 +158,7 @@ local function tell()
 end
 
 local function number_of(node)
-  return tonumber(redis.call('HGET', root .. ':l', node) or 0)
-end
-
--- Raises the highest number of a node: only the node's own commits count, so those of others cannot hide a loss.
-local function raise(node, number)
-  if number > number_of(node) then
-    alter('HSET', root .. ':l', node, text(number))
-  end
+  return tonumber(node == asker and meta[12] or redis.call('HGET', root, 'by:' .. node) or 0)
 end
 
 local is_behind
@@ -131,21 +177,23 @@ local function forgot(seen)
   return lost
 end
 
-local IS_OF_ROLL = {
-  beat = true,
-  leave = true,
-  distrust = true,
-  lend = true,
-  borrow = true,
-  rebuild = true,
-  repair = true,
-  wipe = true,
-  show_part = true,
-  taken_parts = true,
-  take_part = true,
-  rebuilt = true,
-}
-if known ~= '' and not IS_OF_ROLL[op] then
+-- Most calls are commits: for them no table is made.
+local is_of_roll = op ~= 'commit'
+  and ({
+    beat = true,
+    leave = true,
+    distrust = true,
+    lend = true,
+    borrow = true,
+    rebuild = true,
+    repair = true,
+    wipe = true,
+    show_part = true,
+    taken_parts = true,
+    take_part = true,
+    rebuilt = true,
+  })[op]
+if known ~= '' and not is_of_roll then
   -- The heartbeat finds out whether this is another store.
   if waits or (is_known and generation and known ~= generation) or forgot(0) then
     return redis.error_reply('OTHER the store has forgotten what a node knows of it')
@@ -154,38 +202,79 @@ if known ~= '' and not IS_OF_ROLL[op] then
   end
 end
 
-local function words(packed)
-  local found = {}
-  for word in string.gmatch(packed, '%S+') do
-    found[#found + 1] = tonumber(word)
-  end
-  return unpack(found)
-end
-
--- Returns a record without its expired parts.
-local function record(name)
-  local found = redis.call('HMGET', root .. ':r:' .. name, 'v', 'a', 'w', 'g', 'c')
-  if not found[1] or (found[4] ~= '' and now >= tonumber(found[4])) then
+-- Parses a record without its expired parts; then its latest version, time and expiries, as they are stored.
+local function record(packed)
+  if not packed then
     return nil
   end
-  local content = found[5]
-  if found[3] ~= '' and now >= tonumber(found[3]) then
-    content = false
+  local version, written, whole, gone, state, first = string.match(packed, '^(%d+) (%d+) (%d*) (%d*) ([ws])()')
+  if not version then
+    error('a record that cannot be read')
   end
-  return { version = found[1], at = found[2], content = content }
+  local stored = { version = version, at = written, whole = whole, gone = gone, content = false }
+  if gone ~= '' and now >= tonumber(gone) then
+    return nil, stored
+  end
+  if state == 'w' and (whole == '' or now < tonumber(whole)) then
+    stored.content = string.sub(packed, first)
+  end
+  return stored, stored
+end
+
+local function packed_record(version, written, whole, gone, state, content)
+  return table.concat({ version, ' ', written, ' ', whole, ' ', gone, ' ', state, content })
+end
+
+-- Returns where a slot begins in a window, its units and until when it matters; nothing if there is none.
+local function slot_in(window, begins, ends)
+  for first = 1, #window, SLOT_BYTES do
+    local from, to, units, matters = struct.unpack(SLOT, window, first)
+    if from == begins and to == ends then
+      return first, units, matters
+    end
+  end
+end
+
+-- Returns a window with a slot in the place of the one that begins at `first`; without it if it has no units.
+local function with_slot(window, first, begins, ends, units, matters)
+  local slot = units and struct.pack(SLOT, begins, ends, units, matters) or ''
+  if not first then
+    return window .. slot
+  end
+  return string.sub(window, 1, first - 1) .. slot .. string.sub(window, first + SLOT_BYTES)
 end
 
 local function used(window, from, to)
-  local slots, sum = redis.call('HGETALL', root .. ':s:' .. window), 0
-  for i = 1, #slots, 2 do
-    local begins, ends = words(slots[i])
-    local units, matters = words(slots[i + 1])
+  local sum = 0
+  for first = 1, #window, SLOT_BYTES do
+    local begins, ends, units, matters = struct.unpack(SLOT, window, first)
     -- A slot may be swept late.
     if ends > from and begins < to and matters > now then
       sum = sum + units
     end
   end
   return sum
+end
+
+local function expiry_of_slot(name, begins, ends)
+  return 's' .. text(begins) .. ' ' .. text(ends) .. ' ' .. name
+end
+
+-- Returns where in a holder its part of a window begins and ends, and the slot and the units of it.
+local function held_in(holder, name)
+  local first = 1
+  while first <= #holder do
+    local length, begins, ends, units, starts = string.match(holder, '^(%d+) (%S+) (%S+) (%S+) ()', first)
+    local last = starts + tonumber(length) - 1
+    if string.sub(holder, starts, last) == name then
+      return first, last, tonumber(begins), tonumber(ends), tonumber(units)
+    end
+    first = last + 1
+  end
+end
+
+local function held_part(name, begins, ends, units)
+  return table.concat({ #name, begins, ends, units, name }, ' ')
 end
 
 -- Returns the reach of a window, then the slot of a time and until when it counts: no slot outside a fixed span.
@@ -202,17 +291,29 @@ local function span(time)
   return begins - reach, math.huge, begins, ends, math.min(ends + reach, MAX_EXACT)
 end
 
+-- Each key that the steps read or write is named once, before them, and all are read at once: steps tell its place.
 local function commit()
-  local limit, node, entry = tonumber(take()), take(), take()
+  local limit, node, entry, count = tonumber(take()), take(), take(), tonumber(take())
   -- A clock that leapt makes every commit late, but for the one that says so.
   if limit and math.max(clock, now) > limit then
     return { 'late', text(now) }
   end
   local number = math.max(tonumber(meta[3] or 0), tonumber(meta[7] or 0)) + 1
-  if number > MAX_EXACT then
-    error('numbers have come to an end')
+  local names, keys, values = {}, {}, {}
+  for place = 1, count do
+    names[place] = take()
+    keys[place] = root .. names[place]
   end
-  local obstacles, writes, step = { 'stood', '' }, {}, -1
+  if count > 0 then
+    values = redis.call('MGET', unpack(keys))
+  end
+
+  local obstacles, step = { 'stood', '' }, -1
+  -- What is written, as arguments of one command each: records in the order of their steps, with `number` still open.
+  local created, wholes, goners, contents = {}, {}, {}, {}
+  local turns, settled, gone, changed = {}, {}, {}, {}
+  local due, earliest, removed = {}, {}, {}
+  local corrections = {}
 
   local function stood(what, ...)
     local told = { text(step), what, '', '', '', '' }
@@ -224,10 +325,6 @@ local function commit()
     end
   end
 
-  local function write(act)
-    writes[#writes + 1] = act
-  end
-
   local function found(old)
     if old then
       stood('record', old.version, old.at, old.content and 'whole' or 'spent', old.content or '')
@@ -236,262 +333,253 @@ local function commit()
     end
   end
 
-  local function is_absent(name)
-    local old = record(name)
-    if old then
-      found(old)
-    end
-    return not old
+  local function add(all, index, one, other)
+    local more = all[index] or {}
+    all[index] = more
+    more[#more + 1] = one
+    more[#more + 1] = other
   end
 
-  local function is_of(name, version)
-    local old = record(name)
-    local is = old and old.version == version and old.content
-    if not is then
-      found(old)
-    end
-    return is
-  end
-
-  local function put(name, value, whole, spent)
+  -- A record that is written: when it turns, or that it no longer does.
+  local function put(place, stored, value, whole, spent)
     local whole_until, gone_at = '', ''
+    local expiry = 'r' .. string.sub(names[place], 4)
     if whole ~= '' then
       local turn = math.min(now + tonumber(whole), MAX_EXACT)
       whole_until, gone_at = text(turn), text(math.min(turn + tonumber(spent), MAX_EXACT))
+      turns[#turns + 1], turns[#turns + 2] = whole_until, expiry
+    elseif stored and stored.gone ~= '' then
+      settled[#settled + 1] = expiry
     end
-    write(function()
-      local key = root .. ':r:' .. name
-      alter('DEL', key)
-      alter('HSET', key, 'v', text(number), 'a', text(now), 'w', whole_until, 'g', gone_at, 'c', value)
-      if whole_until == '' then
-        alter('ZREM', root .. ':x', 'r' .. name)
-      else
-        alter('ZADD', root .. ':x', whole_until, 'r' .. name)
-      end
-    end)
+    local nth = #created + 1
+    created[nth], wholes[nth], goners[nth], contents[nth] = place, whole_until, gone_at, value
   end
 
-  local function holder(window, name)
-    return redis.call('HGET', root .. ':h:' .. window, name)
-  end
-
-  local function add_to_slot(window, begins, ends, units, matters)
-    local slots, slot = root .. ':s:' .. window, text(begins) .. ' ' .. text(ends)
-    local before, matters_before = words(redis.call('HGET', slots, slot) or ('0 ' .. text(matters)))
-    matters = math.max(matters, matters_before)
-    write(function()
-      alter('HSET', slots, slot, text(math.min(before + units, MAX_EXACT)) .. ' ' .. text(matters))
-      alter('ZADD', root .. ':x', text(matters), 's' .. slot .. ' ' .. window)
-    end)
+  local function add_to_slot(place, begins, ends, units, matters)
+    local window = values[place] or ''
+    local first, before, matters_before = slot_in(window, begins, ends)
+    if not first or matters > matters_before then
+      turns[#turns + 1] = text(matters)
+      turns[#turns + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
+    end
+    matters = math.max(matters, matters_before or 0)
+    values[place] = with_slot(window, first, begins, ends, math.min((before or 0) + units, MAX_EXACT), matters)
+    changed[place] = true
   end
 
   -- Takes units away from a slot, if it is still there.
-  local function take_from_slot(window, begins, ends, units)
-    local slots, slot = root .. ':s:' .. window, text(begins) .. ' ' .. text(ends)
-    local before = redis.call('HGET', slots, slot)
-    if not before then
+  local function take_from_slot(place, begins, ends, units)
+    local window = values[place] or ''
+    local first, before, matters = slot_in(window, begins, ends)
+    if not first then
       return
     end
-    local left, matters = words(before)
-    left = math.max(left - units, 0)
-    write(function()
-      if left > 0 then
-        alter('HSET', slots, slot, text(left) .. ' ' .. text(matters))
-      else
-        alter('HDEL', slots, slot)
-        alter('ZREM', root .. ':x', 's' .. slot .. ' ' .. window)
-      end
-    end)
+    local left = before > units and before - units or nil
+    values[place] = with_slot(window, first, begins, ends, left, matters)
+    changed[place] = true
+    if not left then
+      settled[#settled + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
+    end
   end
 
-  local steps = {
-    absent = function()
-      is_absent(take())
-    end,
-    version = function()
-      local name, version = take(), take()
-      is_of(name, version)
-    end,
-    before = function()
+  local last = #ARGV
+  while at < last do
+    step = step + 1
+    local what = take()
+    if what == 'absent' then
+      local old = record(values[tonumber(take())])
+      if old then
+        found(old)
+      end
+    elseif what == 'version' then
+      local old, version = record(values[tonumber(take())]), take()
+      if not (old and old.version == version and old.content) then
+        found(old)
+      end
+    elseif what == 'create' then
+      local place, value, whole, spent = tonumber(take()), take(), take(), take()
+      local old, stored = record(values[place])
+      if old then
+        found(old)
+      else
+        put(place, stored, value, whole, spent)
+      end
+    elseif what == 'replace' then
+      local place, version, value, whole, spent = tonumber(take()), take(), take(), take(), take()
+      local old, stored = record(values[place])
+      if old and old.version == version and old.content then
+        put(place, stored, value, whole, spent)
+      else
+        found(old)
+      end
+    elseif what == 'delete' then
+      local place, version = tonumber(take()), take()
+      local old = record(values[place])
+      if old and old.version == version and old.content then
+        gone[#gone + 1] = keys[place]
+        if old.gone ~= '' then
+          settled[#settled + 1] = 'r' .. string.sub(names[place], 4)
+        end
+      else
+        found(old)
+      end
+    elseif what == 'index_add' then
+      local index, member, time = take(), take(), tonumber(take())
+      add(due, index, text(math.min(now + time, MAX_EXACT)), member)
+    elseif what == 'index_earliest' then
+      local index, member, ago = take(), take(), tonumber(take())
+      add(earliest, index, text(math.max(now - ago, 0)), member)
+    elseif what == 'index_remove' then
+      add(removed, take(), take())
+    elseif what == 'before' then
       if now >= tonumber(take()) then
         stood('time')
       end
-    end,
-    after = function()
+    elseif what == 'after' then
       if now < tonumber(take()) then
         stood('time')
       end
-    end,
-    -- Writes the number that this commit takes in the end.
-    above = function()
-      number = math.max(number, tonumber(take()) + 1)
-      if number > MAX_EXACT then
-        error('numbers have come to an end')
+    elseif what == 'reserve' then
+      local place, of_holder, units, most = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
+      local from, to, begins, ends, matters = span(now)
+      local window, name = values[place] or '', string.sub(names[place], 4)
+      local holder = values[of_holder] or ''
+      local sum = used(window, from, to)
+      if not begins then
+        stood('time')
+      elseif held_in(holder, name) then
+        stood('reserved')
+      elseif sum + units > most then
+        stood('used', text(sum))
+      else
+        add_to_slot(place, begins, ends, units, matters)
+        values[of_holder] = holder .. held_part(name, text(begins), text(ends), text(units))
+        changed[of_holder] = true
       end
-    end,
-    keep_pace = function()
+    elseif what == 'book' then
+      -- Counts units for good in the slot of an earlier time.
+      local place, units, time = tonumber(take()), tonumber(take()), tonumber(take())
+      local _, _, begins, ends, matters = span(time)
+      if begins and matters > now then
+        add_to_slot(place, begins, ends, units, matters)
+      end
+    elseif what == 'unbook' then
+      -- Takes units away from the slot of an earlier time.
+      local place, units, time = tonumber(take()), tonumber(take()), tonumber(take())
+      local _, _, begins, ends, matters = span(time)
+      if begins and matters > now then
+        take_from_slot(place, begins, ends, units)
+      end
+    elseif what == 'settle' or what == 'give_back' then
+      local place, of_holder = tonumber(take()), tonumber(take())
+      local holder, name = values[of_holder] or '', string.sub(names[place], 4)
+      local from, to, begins, ends, units = held_in(holder, name)
+      if from then
+        values[of_holder] = string.sub(holder, 1, from - 1) .. string.sub(holder, to + 1)
+        changed[of_holder] = true
+      end
+      if from and what == 'give_back' then
+        take_from_slot(place, begins, ends, units)
+      end
+    elseif what == 'member' then
+      if not redis.call('ZSCORE', root .. ':i:' .. take(), take()) then
+        stood('membership')
+      end
+    elseif what == 'not_member' then
+      if redis.call('ZSCORE', root .. ':i:' .. take(), take()) then
+        stood('membership')
+      end
+    elseif what == 'since' or what == 'not_since' then
+      local score, time = redis.call('ZSCORE', root .. ':i:' .. take(), take()), tonumber(take())
+      local is_since = score and tonumber(score) <= time or false
+      if is_since ~= (what == 'since') then
+        stood('membership')
+      end
+    elseif what == 'above' then
+      -- The number that this commit takes in the end.
+      number = math.max(number, tonumber(take()) + 1)
+    elseif what == 'keep_pace' then
       if not expected then
         error('a process that expects no time cannot correct it')
       end
       if clock ~= followed then
-        write(function()
-          alter('HSET', root, 'skew', text(skew + expected - clock))
-        end)
+        corrections = { 'skew', text(skew + expected - clock) }
       end
-    end,
-    -- Time that was reported never runs back, so a clock that is behind stays corrected.
-    follow_clock = function()
-      write(function()
-        alter('HSET', root, 'skew', text(math.max(skew, 0)), 'epoch', text(epoch + 1))
-      end)
-    end,
-    member = function()
-      if not redis.call('ZSCORE', root .. ':i:' .. take(), take()) then
-        stood('membership')
-      end
-    end,
-    not_member = function()
-      if redis.call('ZSCORE', root .. ':i:' .. take(), take()) then
-        stood('membership')
-      end
-    end,
-    since = function()
-      local score = redis.call('ZSCORE', root .. ':i:' .. take(), take())
-      local time = tonumber(take())
-      if not score or tonumber(score) > time then
-        stood('membership')
-      end
-    end,
-    not_since = function()
-      local score = redis.call('ZSCORE', root .. ':i:' .. take(), take())
-      local time = tonumber(take())
-      if score and tonumber(score) <= time then
-        stood('membership')
-      end
-    end,
-    create = function()
-      local name, value, whole, spent = take(), take(), take(), take()
-      if is_absent(name) then
-        put(name, value, whole, spent)
-      end
-    end,
-    replace = function()
-      local name, version, value, whole, spent = take(), take(), take(), take(), take()
-      if is_of(name, version) then
-        put(name, value, whole, spent)
-      end
-    end,
-    delete = function()
-      local name, version = take(), take()
-      if is_of(name, version) then
-        write(function()
-          alter('DEL', root .. ':r:' .. name)
-          alter('ZREM', root .. ':x', 'r' .. name)
-        end)
-      end
-    end,
-    index_add = function()
-      local index, member, due = take(), take(), tonumber(take())
-      write(function()
-        alter('ZADD', root .. ':i:' .. index, text(math.min(now + due, MAX_EXACT)), member)
-      end)
-    end,
-    index_earliest = function()
-      local name, member, ago = take(), take(), tonumber(take())
-      local index, time = root .. ':i:' .. name, math.max(now - ago, 0)
-      local before = redis.call('ZSCORE', index, member)
-      if not before or tonumber(before) > time then
-        write(function()
-          alter('ZADD', index, text(time), member)
-        end)
-      end
-    end,
-    index_remove = function()
-      local index, member = take(), take()
-      write(function()
-        alter('ZREM', root .. ':i:' .. index, member)
-      end)
-    end,
-    reserve = function()
-      local window, name, units, most = take(), take(), tonumber(take()), tonumber(take())
-      local from, to, begins, ends, matters = span(now)
-      if not begins then
-        return stood('time')
-      end
-      if holder(window, name) then
-        return stood('reserved')
-      end
-      local sum = used(window, from, to)
-      if sum + units > most then
-        return stood('used', text(sum))
-      end
-      add_to_slot(window, begins, ends, units, matters)
-      write(function()
-        alter('HSET', root .. ':h:' .. window, name, text(begins) .. ' ' .. text(ends) .. ' ' .. text(units))
-      end)
-    end,
-    -- Counts units for good in the slot of an earlier time.
-    book = function()
-      local window, units, time = take(), tonumber(take()), tonumber(take())
-      local _, _, begins, ends, matters = span(time)
-      if begins and matters > now then
-        add_to_slot(window, begins, ends, units, matters)
-      end
-    end,
-    -- Takes units away from the slot of an earlier time.
-    unbook = function()
-      local window, units, time = take(), tonumber(take()), tonumber(take())
-      local _, _, begins, ends, matters = span(time)
-      if begins and matters > now then
-        take_from_slot(window, begins, ends, units)
-      end
-    end,
-    settle = function()
-      local window, name = take(), take()
-      write(function()
-        alter('HDEL', root .. ':h:' .. window, name)
-      end)
-    end,
-    give_back = function()
-      local window, name = take(), take()
-      local held = holder(window, name)
-      if not held then
-        return
-      end
-      local begins, ends, units = words(held)
-      write(function()
-        alter('HDEL', root .. ':h:' .. window, name)
-      end)
-      take_from_slot(window, begins, ends, units)
-    end,
-  }
-
-  while at < #ARGV do
-    step = step + 1
-    steps[take()]()
+    elseif what == 'follow_clock' then
+      -- Time that was reported never runs back, so a clock that is behind stays corrected.
+      corrections = { 'skew', text(math.max(skew, 0)), 'epoch', text(epoch + 1) }
+    else
+      error('a step that this script does not know')
+    end
+  end
+  if number > MAX_EXACT then
+    error('numbers have come to an end')
   end
   if #obstacles > 2 then
     obstacles[2] = tell()
     return obstacles
   end
-  local packed = text(now) .. ' ' .. node .. ' ' .. entry
-  local waiting = text(tonumber(meta[10] or 0) + #packed)
-  return { 'done', text(number), text(now) }, function()
-    alter('HSET', root, 'format', '1', 'time', text(now), 'last', text(number), 'waiting', waiting)
-    alter('HSET', root .. ':o', text(number), packed)
-    alter('ZADD', root .. ':q', text(number), text(number))
-    raise(node, number)
-    for _, act in ipairs(writes) do
-      act()
+
+  local shown, written = text(number), text(now)
+  local sets = { 'MSET' }
+  for nth, place in ipairs(created) do
+    sets[#sets + 1] = keys[place]
+    sets[#sets + 1] = packed_record(shown, written, wholes[nth], goners[nth], 'w', contents[nth])
+  end
+  for place in pairs(changed) do
+    if values[place] == '' then
+      gone[#gone + 1] = keys[place]
+    else
+      sets[#sets + 1], sets[#sets + 2] = keys[place], values[place]
+    end
+  end
+  local packed = table.concat({ written, node, entry }, ' ')
+  local head = { 'HSET', root, 'time', written, 'last', shown, 'put', text(bytes_put + #packed) }
+  if meta[1] ~= FORMAT then
+    head[#head + 1], head[#head + 2] = 'format', FORMAT
+  end
+  -- Only the node's own commits count, so those of others cannot hide a loss.
+  if number > number_of(node) then
+    head[#head + 1], head[#head + 2] = 'by:' .. node, shown
+  end
+  for _, one in ipairs(corrections) do
+    head[#head + 1] = one
+  end
+  return { 'done', shown, written }, function()
+    alter(unpack(head))
+    alter('ZADD', root .. ':q', shown, text(bytes_put) .. ' ' .. packed)
+    if #sets > 1 then
+      alter(unpack(sets))
+    end
+    if #gone > 0 then
+      alter('DEL', unpack(gone))
+    end
+    if #settled > 0 then
+      alter('ZREM', root .. ':x', unpack(settled))
+    end
+    if #turns > 0 then
+      alter('ZADD', root .. ':x', unpack(turns))
+    end
+    for index, members in pairs(due) do
+      alter('ZADD', root .. ':i:' .. index, unpack(members))
+    end
+    for index, members in pairs(earliest) do
+      alter('ZADD', root .. ':i:' .. index, 'LT', unpack(members))
+    end
+    for index, members in pairs(removed) do
+      alter('ZREM', root .. ':i:' .. index, unpack(members))
     end
   end
 end
 
--- Splits 'at node entry'.
-local function unpacked(packed)
-  local first = string.find(packed, ' ', 1, true)
-  local second = string.find(packed, ' ', first + 1, true)
-  return string.sub(packed, 1, first - 1), string.sub(packed, first + 1, second - 1), string.sub(packed, second + 1)
+if op == 'commit' then
+  return finish(pcall(commit))
+end
+
+-- Splits 'at node entry', which begins behind a number of bytes.
+local function unpacked(packed, first)
+  local written, node, starts = string.match(packed, '^(%d+) (%S+) ()', first)
+  return written, node, string.sub(packed, starts)
 end
 
 -- Parses a node's registration; the text for people comes last.
@@ -633,7 +721,7 @@ local function beat()
       return tell_roll('uncreated', all)
     end
     generation, run = fresh, met
-    redis.call('HSET', root, 'format', '1', 'generation', fresh, 'run', met)
+    redis.call('HSET', root, 'format', FORMAT, 'generation', fresh, 'run', met)
   end
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
@@ -676,9 +764,9 @@ local function beat()
   return tell_roll('well', all)
 end
 
--- Returns the writes of items, behind the given ones.
-local function take_items(writes)
-  local waiting = tonumber(meta[10] or 0)
+-- Returns the writes of items, behind the given fields of the root.
+local function take_items(fields)
+  local writes = {}
   local function write(...)
     writes[#writes + 1] = { ... }
   end
@@ -686,67 +774,80 @@ local function take_items(writes)
     local kind = take()
     if kind == 'record' then
       local name, version, written, whole, gone, state, content = take(), take(), take(), take(), take(), take(), take()
-      local key = root .. ':r:' .. name
-      write('HSET', key, 'v', version, 'a', written, 'w', whole, 'g', gone)
-      if state == 'whole' then
-        write('HSET', key, 'c', content)
-      end
-      local turns = state == 'whole' and whole or gone
-      if turns ~= '' then
-        write('ZADD', root .. ':x', turns, 'r' .. name)
+      local is_whole = state == 'whole'
+      local packed = packed_record(version, written, whole, gone, is_whole and 'w' or 's', content)
+      write('SET', root .. ':r:' .. name, packed)
+      local turn = is_whole and whole or gone
+      if turn ~= '' then
+        write('ZADD', root .. ':x', turn, 'r' .. name)
       end
     elseif kind == 'member' then
       local index, due, name = take(), take(), take()
       write('ZADD', root .. ':i:' .. index, due, name)
     elseif kind == 'slot' then
-      local window, slot, units, matters = take(), take(), take(), take()
-      write('HSET', root .. ':s:' .. window, slot, units .. ' ' .. matters)
-      write('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. window)
+      local name, slot, units, matters = take(), take(), tonumber(take()), take()
+      local begins, ends = string.match(slot, '^(%S+) (%S+)$')
+      write('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. name)
+      write('slot', root .. ':s:' .. name, tonumber(begins), tonumber(ends), units, tonumber(matters))
     elseif kind == 'holder' then
       local window, name, slot, units = take(), take(), take(), take()
-      write('HSET', root .. ':h:' .. window, name, slot .. ' ' .. units)
+      local begins, ends = string.match(slot, '^(%S+) (%S+)$')
+      write('holder', root .. ':h:' .. name, window, begins, ends, units)
     elseif kind == 'kept' then
       local node, journal, number = take(), take(), take()
       write('HSET', root .. ':k', node, journal .. ' ' .. number)
     elseif kind == 'committed' then
       local node, number = take(), take()
-      write('HSET', root .. ':l', node, number)
+      write('HSET', root, 'by:' .. node, number)
     elseif kind == 'former' then
       write('HSET', root .. ':f', take(), '1')
     else
       local number, written, node, entry = take(), take(), take(), take()
-      local packed = written .. ' ' .. node .. ' ' .. entry
-      waiting = waiting + #packed
-      write('HSET', root, 'waiting', text(waiting))
-      write('HSET', root .. ':o', number, packed)
-      write('ZADD', root .. ':q', number, number)
+      local packed = table.concat({ written, node, entry }, ' ')
+      write('ZADD', root .. ':q', number, text(bytes_put) .. ' ' .. packed)
+      bytes_put = bytes_put + #packed
     end
   end
+  fields[#fields + 1], fields[#fields + 2] = 'put', text(bytes_put)
   return function()
+    alter('HSET', root, unpack(fields))
     for _, command in ipairs(writes) do
-      alter(unpack(command))
+      local what, key, first, second, third, fourth = unpack(command)
+      local before = (what == 'slot' or what == 'holder') and redis.call('GET', key) or ''
+      if what == 'slot' then
+        alter('SET', key, with_slot(before, slot_in(before, first, second), first, second, third, fourth))
+      elseif what == 'holder' then
+        -- The same item may come twice.
+        if not held_in(before, first) then
+          alter('SET', key, before .. held_part(first, second, third, fourth))
+        end
+      else
+        alter(unpack(command))
+      end
     end
   end
 end
 
--- Returns how many bytes these entries of the outbox have.
-local function bytes_of(numbers)
-  local bytes = 0
-  for _, packed in ipairs(redis.call('HMGET', root .. ':o', unpack(numbers))) do
-    bytes = bytes + #(packed or '')
-  end
-  return bytes
+-- Returns how many bytes were put into the outbox before an entry of it.
+local function bytes_before(packed)
+  return tonumber(string.match(packed, '^%d+'))
 end
 
 -- Returns the number up to which entries leave because the outbox has too many bytes: those that this journal has.
 local function passed_over(number)
-  local excess, after = tonumber(meta[10] or 0) - MAX_WAITING_BYTES, 0
-  while excess > 0 do
-    local numbers = redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. text(after), text(number), 'LIMIT', 0, 16)
-    if #numbers == 0 then
+  local after = 0
+  while bytes_put - bytes_taken > MAX_WAITING_BYTES do
+    local some =
+      redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. text(after), text(number), 'WITHSCORES', 'LIMIT', 0, 16)
+    if #some == 0 then
       break
     end
-    excess, after = excess - bytes_of(numbers), tonumber(numbers[#numbers])
+    for i = 1, #some, 2 do
+      if bytes_put - bytes_before(some[i]) <= MAX_WAITING_BYTES then
+        return after
+      end
+      after = tonumber(some[i + 1])
+    end
   end
   return after
 end
@@ -796,7 +897,7 @@ local operations = {
       error('there is a store already')
     end
     return { id }, function()
-      alter('HSET', root, 'format', '1', 'generation', id, 'run', met)
+      alter('HSET', root, 'format', FORMAT, 'generation', id, 'run', met)
     end
   end,
   -- Writes a part of an export; the store must be empty before the first part.
@@ -806,7 +907,7 @@ local operations = {
     if (is_first and (meta[1] or lost)) or (not is_first and meta[1] ~= 'import') then
       error('there is a store already')
     end
-    return {}, take_items({ { 'HSET', root, 'format', 'import' } })
+    return {}, take_items({ 'format', 'import' })
   end,
   -- Completes the import: the commit that closes money makes it a usable store.
   imported = function()
@@ -863,7 +964,7 @@ local operations = {
     if not is_rebuilding(instance) then
       return { 'no' }
     end
-    return { 'go' }, take_items({ { 'HSET', root, 'rebuilding', instance .. ' ' .. text(now) } })
+    return { 'go' }, take_items({ 'rebuilding', instance .. ' ' .. text(now) })
   end,
   -- Lends entries of one journal to the gate whose journal begins earlier, while the store is lost.
   lend = function()
@@ -892,7 +993,7 @@ local operations = {
       if not packed then
         break
       end
-      local written, node, entry = unpacked(packed)
+      local written, node, entry = unpacked(packed, 1)
       told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = text(number), written, node, entry
     end
     return told
@@ -910,8 +1011,8 @@ local operations = {
     return { 'go' }, function()
       for _, name in ipairs(names) do
         alter('DEL', name)
-        if name == root .. ':o' then
-          alter('HSET', root, 'waiting', '0')
+        if name == root .. ':q' then
+          alter('HSET', root, 'taken', text(bytes_put))
         end
       end
     end
@@ -984,9 +1085,9 @@ local operations = {
         if run ~= met then
           alter('HSET', root, 'promoted', text(now))
         end
-        alter('HSET', root, 'format', '1', 'generation', generation or fresh, 'run', met)
+        alter('HSET', root, 'format', FORMAT, 'generation', generation or fresh, 'run', met)
         for node, number in pairs(numbers) do
-          alter('HSET', root .. ':l', node, number)
+          alter('HSET', root, 'by:' .. node, number)
         end
         write()
       end
@@ -996,7 +1097,7 @@ local operations = {
     return { tell() }
   end,
   read = function()
-    local old = record(take())
+    local old = record(redis.call('GET', root .. ':r:' .. take()))
     if not old then
       return { tell() }
     end
@@ -1006,20 +1107,18 @@ local operations = {
     return { tell(), meta[3] or '0' }
   end,
   used = function()
-    local window = take()
+    local window = redis.call('GET', root .. ':s:' .. take()) or ''
     local from, to = span(now)
     return { tell(), text(used(window, from, to)) }
   end,
   -- Returns entries behind a number.
   outbox = function()
     local after, most = take(), take()
-    local told = {}
-    for _, number in ipairs(redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. after, '+inf', 'LIMIT', 0, most)) do
-      local packed = redis.call('HGET', root .. ':o', number)
-      if packed then
-        local written, node, entry = unpacked(packed)
-        told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = number, written, node, entry
-      end
+    local told, q = {}, root .. ':q'
+    local found = redis.call('ZRANGEBYSCORE', q, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+    for i = 1, #found, 2 do
+      local written, node, entry = unpacked(found[i], string.find(found[i], ' ', 1, true) + 1)
+      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = found[i + 1], written, node, entry
     end
     return told
   end,
@@ -1043,24 +1142,18 @@ local operations = {
       return one > other
     end)
     up_to = math.min(up_to, reached[copies] or 0)
-    local newest = redis.call('ZRANGE', root .. ':q', -MAX_WAITING, -MAX_WAITING)[1]
+    local newest = redis.call('ZRANGE', root .. ':q', -MAX_WAITING, -MAX_WAITING, 'WITHSCORES')[2]
     up_to = math.min(number, math.max(up_to, tonumber(newest or 1) - 1, passed_over(number)))
     return {}, function()
       keep(node, journal, number)
-      local waiting = tonumber(meta[10] or 0)
-      while true do
-        local numbers = redis.call('ZRANGEBYSCORE', root .. ':q', '-inf', text(up_to), 'LIMIT', 0, 1000)
-        if #numbers == 0 then
-          return
-        end
-        waiting = math.max(waiting - bytes_of(numbers), 0)
-        alter('HSET', root, 'waiting', text(waiting))
-        alter('HDEL', root .. ':o', unpack(numbers))
-        alter('ZREM', root .. ':q', unpack(numbers))
-        -- On the first pass nothing is removed.
-        if alter == try then
-          return
-        end
+      if bytes_put == bytes_taken then
+        return
+      end
+      local stays = redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. text(up_to), '+inf', 'LIMIT', 0, 1)[1]
+      local taken = stays and bytes_before(stays) or bytes_put
+      if taken ~= bytes_taken then
+        alter('HSET', root, 'taken', text(taken))
+        alter('ZREMRANGEBYSCORE', root .. ':q', '-inf', text(up_to))
       end
     end
   end,
@@ -1077,19 +1170,25 @@ local operations = {
         local name = string.sub(one, 2)
         if string.sub(one, 1, 1) == 's' then
           alter('ZREM', expiries, one)
-          local first = string.find(name, ' ', 1, true)
-          local second = string.find(name, ' ', first + 1, true)
-          alter('HDEL', root .. ':s:' .. string.sub(name, second + 1), string.sub(name, 1, second - 1))
+          local begins, ends, starts = string.match(name, '^(%S+) (%S+) ()')
+          local key = root .. ':s:' .. string.sub(name, starts)
+          local window = redis.call('GET', key) or ''
+          local first = slot_in(window, tonumber(begins), tonumber(ends))
+          if first and #window == SLOT_BYTES then
+            alter('DEL', key)
+          elseif first then
+            alter('SET', key, with_slot(window, first))
+          end
         else
           local key = root .. ':r:' .. name
-          local gone_at = redis.call('HGET', key, 'g')
-          if gone_at and gone_at ~= '' and now < tonumber(gone_at) then
+          local old, stored = record(redis.call('GET', key))
+          if old and old.gone ~= '' then
             -- A full Redis refuses this one: then the record keeps its content and its expiry.
-            alter('ZADD', expiries, gone_at, one)
-            alter('HDEL', key, 'c')
+            alter('ZADD', expiries, old.gone, one)
+            alter('SET', key, packed_record(old.version, old.at, old.whole, old.gone, 's', ''))
           else
             alter('ZREM', expiries, one)
-            if gone_at and gone_at ~= '' then
+            if stored and stored.gone ~= '' then
               alter('DEL', key)
             end
           end
@@ -1099,22 +1198,4 @@ local operations = {
   end,
 }
 
--- Errors of the Redis itself, which keep their code: missing permissions, and refused writes.
-local OF_REDIS = { NOPERM = true, DENIED = true, OOM = true, READONLY = true, NOREPLICAS = true, MISCONF = true }
-
--- INVARIANT: every invalid argument, invalid stored value and missing permission is found before anything is written.
-local is_well, answer, act = pcall(operations[op])
-local fault = answer
-if is_well and act then
-  alter = try
-  is_well, fault = pcall(act)
-end
-if not is_well then
-  local why = type(fault) == 'table' and fault.err or tostring(fault)
-  return redis.error_reply(OF_REDIS[string.match(why, '^%u+')] and why or 'SLUICE ' .. why)
-end
-if act then
-  alter = redis.call
-  act()
-end
-return answer
+return finish(pcall(operations[op]))

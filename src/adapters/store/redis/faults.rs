@@ -1,0 +1,41 @@
+//! What an answer that is an error means for the store: nothing was written, or nobody knows.
+
+use crate::adapters::redis::{Unanswered, refusal};
+use crate::ledger::{StoreFault, WriteRefusal};
+
+/// The error code for: the store does not match what the node knows.
+pub(super) const OTHER: &str = "OTHER";
+/// Error codes of Redis, and of the script, for which nothing was written, besides those of refused writes.
+const NOT_BEGUN: [&str; 14] = [
+    OTHER,
+    "DENIED",
+    "NOPERM",
+    "NOSCRIPT",
+    "LOADING",
+    "MASTERDOWN",
+    "NOAUTH",
+    "BUSY",
+    "CLUSTERDOWN",
+    "MOVED",
+    "ASK",
+    "TRYAGAIN",
+    "CROSSSLOT",
+    "WRONGPASS",
+];
+
+/// Maps an error; `asked` builds the fault for calls that the Redis may have executed.
+pub(super) fn fault(unanswered: Unanswered, asked: impl FnOnce(String) -> StoreFault) -> StoreFault {
+    match unanswered {
+        Unanswered::Away(why) => StoreFault::Away(why.to_owned()),
+        Unanswered::Lost(why) => asked(why),
+        Unanswered::Refused(code, why) if code == "SLUICE" => StoreFault::Broken(why),
+        Unanswered::Refused(code, _) if refusal(&code).is_some() => {
+            let why = refusal(&code).map(WriteRefusal::explanation).unwrap_or_default();
+            StoreFault::Away(format!("it refuses writes: {why}"))
+        }
+        Unanswered::Refused(code, why) if NOT_BEGUN.contains(&code.as_str()) => {
+            StoreFault::Away(format!("the Redis refused it: {code} {why}"))
+        }
+        Unanswered::Refused(code, why) => asked(format!("the Redis failed: {code} {why}")),
+    }
+}

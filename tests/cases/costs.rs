@@ -1,0 +1,69 @@
+//! What a payment takes, in counts that no load of the machine changes. Speed is measured by `cargo bench`.
+
+use crate::cases::rules::swap_of;
+use crate::support::clock::wait_until;
+use crate::support::{Caller, Gate, Redis, Setup, Upstream};
+
+/// Two limits that count each payment.
+const LIMITS: &str = r#"
+[[limit]]
+id = "day"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["caller"]
+max = "1000000000 USD"
+over = "deny"
+
+[[limit]]
+id = "hour"
+ops = ["createSwap"]
+window = "rolling 1h"
+per = ["environment"]
+max = "1000000000 USD"
+over = "deny"
+"#;
+/// The most commands of the Redis that a payment takes, both of its scripts included.
+const MAX_COMMANDS: usize = 20;
+/// The most bytes that a payment brings into the Redis.
+const MAX_BYTES: usize = 11_000;
+
+fn on_redis(upstream: &Upstream, redis: &Redis) -> Setup {
+    let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", "left");
+    setup.set("redis", "url", &redis.url()).set_raw("redis", "allow_unsafe", "true").set_raw(
+        "redis",
+        "timeout_ms",
+        "5000",
+    )
+}
+
+fn pays(gate: &Gate, caller: &mut Caller, name: &str) {
+    let answer = swap_of(name, "10").over(caller);
+    assert_eq!(answer.status, 200, "{answer} {}", gate.stderr());
+}
+
+/// However many limits it has.
+#[test]
+fn a_payment_takes_two_round_trips_and_few_commands_of_the_redis() {
+    for limits in ["", LIMITS] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let rules = format!("{}{limits}", crate::support::gate::EVERYTHING);
+        let gate = on_redis(&upstream, &redis).file("policies/everything.toml", &rules).start().ready();
+        let mut caller = Caller::connect(gate.production());
+        // Connections, scripts and the slots of windows are there from now on.
+        (0..3).for_each(|nth| pays(&gate, &mut caller, &format!("w-{nth}")));
+        let told = redis.monitor();
+        (0..5).for_each(|nth| pays(&gate, &mut caller, &format!("p-{nth}")));
+        let is_commit = |line: &str| line.contains("\"EVALSHA\"") && line.contains("\"commit\"");
+        wait_until("the Redis to tell it", || told.all().iter().filter(|line| is_commit(line)).count() == 10);
+        let (mut commands, mut bytes, mut is_within) = (0, 0, false);
+        for line in told.all() {
+            if !line.contains(" lua] ") {
+                is_within = is_commit(&line);
+                bytes += if is_within { line.len() } else { 0 };
+            }
+            commands += usize::from(is_within);
+        }
+        assert!(commands <= 5 * MAX_COMMANDS, "{commands} commands for five payments: {:#?}", told.all());
+        assert!(bytes <= 5 * MAX_BYTES, "{bytes} bytes for five payments");
+    }
+}
