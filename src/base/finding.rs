@@ -46,6 +46,10 @@ impl Finding {
         Finding { severity: Severity::Insecure, ..Finding::error(file, text) }
     }
 
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     pub fn at(self, place: impl Into<String>) -> Finding {
         Finding { place: Some(place.into()), ..self }
     }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::contract::{BASE, Contract};
 use crate::base::pointer::{Pointer, escape};
+use crate::base::word_enum::word_enum;
 
 /// How deep fields are followed: a schema may contain itself.
 const MAX_DEPTH: usize = 12;
@@ -37,6 +38,26 @@ pub struct BodyField {
     /// Whether it may have fields that no schema declares.
     is_open: bool,
     contracts: OnceLock<Vec<Contract>>,
+}
+
+/// A field that a form asks for: a value without fields of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormField {
+    /// An item of a list is the first one.
+    pub pointer: String,
+    pub kind: FieldKind,
+    /// The values that it can have, where the schema lists them.
+    pub choices: Vec<String>,
+}
+
+word_enum! {
+    /// How a form writes a field's value.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FieldKind {
+        Text = "text",
+        Number = "number",
+        Truth = "boolean",
+    }
 }
 
 /// The schema's statements about a pointer.
@@ -166,6 +187,35 @@ impl BodyFields {
         self.found().keys().map(String::as_str).filter(|pointer| !pointer.is_empty())
     }
 
+    /// Returns the fields of a form for such a body, sorted by pointer. Objects that no schema describes are left out.
+    pub fn form(&self) -> Vec<FormField> {
+        let found = self.found();
+        let inner = |pointer: &str| found.keys().any(|other| other.starts_with(&format!("{pointer}/")));
+        let leaves = found.iter().filter(|(pointer, _)| !pointer.is_empty() && !inner(pointer));
+        leaves.filter_map(|(pointer, field)| self.form_field(pointer, field)).collect()
+    }
+
+    fn form_field(&self, pointer: &str, field: &BodyField) -> Option<FormField> {
+        let parts: Vec<&Value> =
+            field.declared.iter().flat_map(|place| self.files.parts(place)).map(|(_, schema)| schema).collect();
+        let of = |word: &'static str| {
+            let values = parts.iter().filter_map(move |schema| schema.get(word));
+            values.flat_map(|value| value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]))
+        };
+        let choices: Vec<String> =
+            of("enum").chain(of("const")).filter_map(|value| value.as_str().map(str::to_owned)).collect();
+        let types: Vec<String> = of("type").filter_map(|value| value.as_str().map(str::to_owned)).collect();
+        let is = |word: &str| types.iter().any(|kind| kind == word);
+        let kind = match () {
+            () if is("string") || !choices.is_empty() => FieldKind::Text,
+            () if is("number") || is("integer") => FieldKind::Number,
+            () if is("boolean") => FieldKind::Truth,
+            () if is("object") || is("array") => return None,
+            () => FieldKind::Text,
+        };
+        Some(FormField { pointer: pointer.replace("/*", "/0"), kind, choices })
+    }
+
     pub fn lookup(&self, pointer: &Pointer) -> FieldLookup<'_> {
         let found = self.found();
         let mut path = String::new();
@@ -255,6 +305,30 @@ mod tests {
         with("updateUser", |fields| {
             let words = ["/email", "/emial", "/address/city", "/email/x"].map(|pointer| word(fields, pointer));
             assert_eq!(words, ["declared", "open", "open", "impossible"]);
+        });
+    }
+
+    /// A form has every value that a body can have, and what the schema lists for each.
+    #[test]
+    fn a_form_asks_for_the_values_of_a_body() {
+        with("createSwap", |fields| {
+            let form = fields.form();
+            let pointers: Vec<&str> = form.iter().map(|field| field.pointer.as_str()).collect();
+            for pointer in
+                ["/requestId", "/source/amount", "/source/chain", "/destination/walletAddress", "/limitPrice"]
+            {
+                assert!(pointers.contains(&pointer), "{pointer}: {pointers:?}");
+            }
+            assert!(!pointers.contains(&"/source"), "{pointers:?}");
+            let kind = |pointer: &str| form.iter().find(|field| field.pointer == pointer).unwrap().kind;
+            assert_eq!((kind("/cancelAfterSeconds"), kind("/source/amount")), (FieldKind::Number, FieldKind::Text));
+        });
+        with("createOfframp", |fields| {
+            let form = fields.form();
+            let fee = form.iter().find(|field| field.pointer == "/developerFee/fees/0/type").unwrap();
+            assert!(fee.choices.iter().any(|choice| choice == "FLAT"), "{fee:?}");
+            let ach = form.iter().find(|field| field.pointer == "/destination/sameDayAch").unwrap();
+            assert_eq!(ach.kind, FieldKind::Truth);
         });
     }
 

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-pub use body_fields::{BodyField, BodyFields, FieldLookup};
+pub use body_fields::{BodyField, BodyFields, FieldKind, FieldLookup, FormField};
 pub use completeness::{completeness, examples};
 pub use contract::{BodyPlace, Contract, Violation};
 pub use files::SchemaFiles;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
-use super::{ExitReason, Sources, in_folder, is_error, print, read_contract};
+use super::{ExitReason, Sources, in_folder, print, read_contract};
 use crate::adapters::clock::SystemClock;
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::completeness;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitReason> {
         }
     }
     print(&findings_as(&findings, arguments.output))?;
-    Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done })
+    Ok(if findings.iter().any(Finding::is_error) { ExitReason::Faulty } else { ExitReason::Done })
 }
 
 pub(super) fn findings_as(findings: &[Finding], output: OutputFormat) -> String {
@@ -99,7 +99,7 @@ pub(super) fn as_json(findings: &[Finding]) -> Value {
 }
 
 fn count(findings: &[Finding]) -> (usize, usize) {
-    let errors = findings.iter().filter(|f| is_error(f)).count();
+    let errors = findings.iter().filter(|f| f.is_error()).count();
     (errors, findings.len().saturating_sub(errors))
 }
 
@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(nowhere.len(), 1);
         assert!(nowhere[0].file.ends_with("none") && nowhere[0].text.contains("cannot be read"));
         let empty = findings(&at(""));
-        assert!(empty[0].file.ends_with("openapi.json") && is_error(&empty[0]), "{empty:?}");
+        assert!(empty[0].file.ends_with("openapi.json") && empty[0].is_error(), "{empty:?}");
     }
 }

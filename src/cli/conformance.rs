@@ -17,7 +17,7 @@ use self::probes::probes;
 use self::report::ConformanceReport;
 use super::output::OutputFormat;
 use super::pages::EnvironmentArg;
-use super::{ExitReason, Sources, is_error, print};
+use super::{ExitReason, Sources, print};
 use crate::base::ids::Environment;
 use crate::config::{Config, EnvironmentConfig};
 
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &ConformanceArgs) -> anyhow::Result<ExitReason> {
         bail!("`conformance` never calls production; use `--environment sandbox`");
     }
     let loaded = arguments.sources.load().map_err(|findings| {
-        let lines: Vec<String> = findings.iter().filter(|one| is_error(one)).map(ToString::to_string).collect();
+        let lines: Vec<String> = findings.iter().filter(|one| one.is_error()).map(ToString::to_string).collect();
         anyhow!("the configuration cannot be used; `sluice check` shows more:\n{}", lines.join("\n"))
     })?;
     let sandbox = sandbox(&loaded.config)?;

@@ -25,11 +25,13 @@ const MAX_STREAM_TIME: Duration = Duration::from_secs(900);
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 const TOKEN: &str = "SLUICE_TOKEN";
+const CONSOLE: &str = "SLUICE_CONSOLE";
 
 /// The console's address and the token of the person who runs the command.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ConsoleOptions {
-    /// The console's address, such as `https://sluice.example:8083` [default: `[console]` of the configuration]
+    /// The console's address, such as `https://sluice.example:8083` [default: the environment variable SLUICE_CONSOLE,
+    /// otherwise `[console]` of the configuration]
     #[arg(long, value_name = "URL")]
     console: Option<String>,
     /// The configuration that names the console [default: the environment variable SLUICE_CONFIG, otherwise
@@ -182,11 +184,13 @@ impl ConsoleOptions {
     }
 
     fn base(&self) -> anyhow::Result<String> {
-        if let Some(url) = &self.console {
+        let named =
+            self.console.clone().or_else(|| if self.config.is_none() { console_of_environment() } else { None });
+        if let Some(url) = named {
             let is_url = url.starts_with("https://") || url.starts_with("http://");
             if !is_url {
                 bail!(
-                    "`--console {url}` is not a URL: write `https://`, the host, and the port if it is not the default"
+                    "`{url}` is not a URL of a console: write `https://`, the host, and the port if it is not the default"
                 );
             }
             return Ok(url.trim_end_matches('/').to_owned());
@@ -194,7 +198,10 @@ impl ConsoleOptions {
         let file = Sources { config: self.config.clone(), schemas: None }.config_file();
         let reading = read_config(&file).map_err(|findings| {
             let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
-            anyhow!("name the console with `--console URL`, or correct its configuration:\n{}", lines.join("\n"))
+            anyhow!(
+                "name the console with `--console URL` or SLUICE_CONSOLE, or correct its configuration:\n{}",
+                lines.join("\n")
+            )
         })?;
         let console = reading.config.console;
         console.as_ref().map(|console| address(console.listen, console.tls.is_some())).ok_or_else(|| {
@@ -222,6 +229,11 @@ impl ConsoleOptions {
         }
         Ok(Secret::new(text.to_owned()))
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the environment is read in cli alone")]
+fn console_of_environment() -> Option<String> {
+    std::env::var(CONSOLE).ok().filter(|url| !url.is_empty())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the environment is read in cli alone")]

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use self::money::check_money;
 use self::report::{DoctorReport, NodeState};
 use super::output::OutputFormat;
-use super::{ExitReason, Sources, is_error, print};
+use super::{ExitReason, Sources, print};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::{FenceStop, Redis};
 use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
@@ -58,7 +58,7 @@ pub(super) struct DoctorArgs {
 
 pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
     let loaded = arguments.sources.load().map_err(|findings| {
-        let lines: Vec<String> = findings.iter().filter(|one| is_error(one)).map(ToString::to_string).collect();
+        let lines: Vec<String> = findings.iter().filter(|one| one.is_error()).map(ToString::to_string).collect();
         anyhow!("the configuration cannot be used; `sluice check` shows more:\n{}", lines.join("\n"))
     })?;
     let (config, runtime) = (loaded.config, Runtime::new()?);

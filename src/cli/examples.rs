@@ -75,7 +75,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("metrics", &["sluice metrics"]),
     ("check", &["sluice check", "sluice check --production", "sluice check --output csv"]),
     ("openapi", &["sluice openapi"]),
-    ("operations", &["sluice operations"]),
+    ("operations", &["sluice operations", "sluice operations --output csv"]),
     ("policy check", &["sluice policy check policies"]),
     ("policy table", &["sluice policy table policies"]),
     ("policy test", &["sluice policy test policies"]),

@@ -57,7 +57,7 @@ use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::random;
 use crate::base::digest::Fingerprint;
 use crate::base::ed25519;
-use crate::base::finding::{Finding, Severity};
+use crate::base::finding::Finding;
 use crate::base::secret::Secret;
 use crate::base::visible::visible_lines;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
@@ -399,10 +399,6 @@ fn print_exactly(text: &str) -> anyhow::Result<()> {
 }
 
 fn configuration_error(findings: &[Finding]) -> anyhow::Error {
-    let lines: Vec<String> = findings.iter().filter(|finding| is_error(finding)).map(Finding::to_string).collect();
+    let lines: Vec<String> = findings.iter().filter(|finding| finding.is_error()).map(Finding::to_string).collect();
     anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
-}
-
-fn is_error(finding: &Finding) -> bool {
-    finding.severity == Severity::Error
 }

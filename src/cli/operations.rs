@@ -1,7 +1,11 @@
 //! `sluice operations`: lists the operations of the contract.
 
-use clap::Args;
+use std::sync::Arc;
 
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::output::OutputFormat;
 use super::{ExitReason, Sources, print, read_contract};
 use crate::catalog::{Catalog, ClaimSource, Operation};
 
@@ -12,13 +16,30 @@ use crate::catalog::{Catalog, ClaimSource, Operation};
 pub(super) struct OperationsArgs {
     #[command(flatten)]
     sources: Sources,
+    /// A Markdown table, JSON, or CSV
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 pub(super) fn run(arguments: &OperationsArgs) -> anyhow::Result<ExitReason> {
     let (_, catalog) = read_contract(arguments.sources.schemas.as_deref(), &[])
         .map_err(|findings| anyhow::anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
-    print(&table(&catalog))?;
+    print(&arguments.output.text(|| table(&catalog), || as_json(&catalog), Some("operations")))?;
     Ok(ExitReason::Done)
+}
+
+fn as_json(catalog: &Catalog) -> Value {
+    let operation = |one: &Arc<Operation>| {
+        json!({
+            "operation": one.id.as_str(),
+            "method": one.method.as_str(),
+            "path": one.template.to_string(),
+            "class": one.class.as_str(),
+            "enabled": one.enabled,
+            "summary": one.summary,
+        })
+    };
+    json!({ "operations": catalog.operations().iter().map(operation).collect::<Vec<_>>() })
 }
 
 /// Formats the table in Markdown.

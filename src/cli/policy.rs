@@ -19,11 +19,12 @@ use super::check;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::output::OutputFormat;
 use super::pages::EnvironmentArg;
-use super::{ExitReason, is_error, print, read_contract};
+use super::{ExitReason, print, read_contract};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::policies::placed;
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
+use crate::ledger::StoreTime;
 use crate::policy::{Explanation, PolicyReading, Reason, Tried, manual, schema};
 use crate::ports::Clock as _;
 use setting::{PolicySetting, SettingNames};
@@ -103,7 +104,7 @@ enum PolicyCommand {
     Explain {
         #[command(flatten)]
         on: On,
-        /// The request, written as in a `[[test]]`: `op = "createSwap", amount = "5 usdc"`
+        /// The request, written as in a `[[test]]`: `op = "createSwap", amount = "5 usdc"`; without `time`, as of now
         #[arg(long, value_name = "FIELDS")]
         given: String,
     },
@@ -144,7 +145,7 @@ pub(super) fn run(arguments: &PolicyArgs) -> anyhow::Result<ExitReason> {
             let environment = environment.map(|environment| environment.as_str().to_owned());
             let ask =
                 ConsoleCall::get("usage").with("environment", environment).with("limit", limit_id(limit.as_deref())?);
-            way.ask(&ask, usage_in_words)
+            way.ask_for_rows(&ask, Some("usage"), usage_in_words)
         }
         PolicyCommand::Candidate { way } => candidate::show(way),
         PolicyCommand::Agree(agree) => agree.run(),
@@ -231,7 +232,7 @@ fn print_findings(on: &On, findings: &[Finding]) -> anyhow::Result<ExitReason> {
 }
 
 fn ending(findings: &[Finding]) -> ExitReason {
-    if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done }
+    if findings.iter().any(Finding::is_error) { ExitReason::Faulty } else { ExitReason::Done }
 }
 
 fn run_tests(on: &On, catalog: &Catalog, reading: &PolicyReading) -> anyhow::Result<ExitReason> {
@@ -245,8 +246,9 @@ fn run_tests(on: &On, catalog: &Catalog, reading: &PolicyReading) -> anyhow::Res
 
 fn print_explanation(on: &On, catalog: &Catalog, reading: &PolicyReading) -> anyhow::Result<ExitReason> {
     let policies = &reading.policies;
-    let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
-    let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("`--given` is missing")?;
+    let asked = policies.trials.iter().find(|trial| trial.file == GIVEN).context("`--given` is missing")?;
+    let asked = asked.at_unless_timed(StoreTime::of_micros(SystemClock.now().as_microsecond()));
+    let tried = asked.run(&policies.rules, catalog).context("`--given` names an unknown operation")?;
     let (verdict, near) = (&tried.verdict, tried.near.as_slice());
     let (counts, used) = (verdict.reservations.as_slice(), BTreeMap::new());
     let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };

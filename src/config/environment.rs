@@ -12,6 +12,7 @@ pub(super) const PREFIX: &str = "SLUICE_";
 /// Variables that begin like settings but are not; for the reference.
 pub(super) const OTHERS: &[(&str, &str)] = &[
     ("SLUICE_CONFIG", "the configuration file, if `--config` is not given"),
+    ("SLUICE_CONSOLE", "the console's address of commands, if neither `--console` nor `--config` is given"),
     ("SLUICE_TOKEN", "the token of commands for the console, if `--token-file` is not given"),
 ];
 

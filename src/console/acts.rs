@@ -14,7 +14,7 @@ use super::request::ActRequest;
 use super::server::ConsoleServer;
 use super::{
     changes, decisions, foreign, freezes, history, holds, nodes, oidc, payments, policies, requests, session, sets,
-    stand_ins,
+    stand_ins, trial_sets,
 };
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, SchemaFiles};
@@ -40,12 +40,19 @@ pub(super) struct Act {
     pub body: Option<&'static str>,
     /// Only the console's own page may do it, whatever credentials come with the request.
     pub is_for_pages: bool,
+    /// The largest body.
+    pub body_bytes: usize,
     /// The query can contain any characters; the act parses it.
     pub takes_any_query: bool,
     /// The answer is a stream of events.
     pub is_stream: bool,
     pub handler: Handler,
 }
+
+/// The largest body: upstream's record of one call, with a margin.
+const BODY_BYTES: usize = 256 * 1024;
+/// The largest set of policies that can be tried.
+const MAX_POLICY_BYTES: usize = 4 * 1024 * 1024;
 
 const NO_TOKEN: Needs = Needs::Nothing;
 const ANY_ROLE: Needs = Needs::AnyRole;
@@ -68,7 +75,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 39] = [
+pub(super) static ACTS: [Act; 40] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     post("explain", "Explain a request", "/sluice/v1/explain", ANY_ROLE, with_state!(policies::explain))
         .taking("explainRequest"),
@@ -81,6 +88,9 @@ pub(super) static ACTS: [Act; 39] = [
         ANY_ROLE,
         with_state!(sets::show_table),
     ),
+    post("tryPolicies", "Try a policy set", "/sluice/v1/policies/try", POLICY_ADMIN, with_state!(trial_sets::attempt))
+        .taking("tryRequest")
+        .up_to(MAX_POLICY_BYTES),
     post(
         "agree",
         "Agree to a waiting policy set",
@@ -244,12 +254,18 @@ const fn act(
     handler: Handler,
 ) -> Act {
     let (body, is_for_pages, takes_any_query, is_stream) = (None, false, false, false);
-    Act { name, summary, method, path, needs, body, is_for_pages, takes_any_query, is_stream, handler }
+    let body_bytes = BODY_BYTES;
+    Act { name, summary, method, path, needs, body, body_bytes, is_for_pages, takes_any_query, is_stream, handler }
 }
 
 impl Act {
     const fn taking(mut self, schema: &'static str) -> Act {
         self.body = Some(schema);
+        self
+    }
+
+    const fn up_to(mut self, bytes: usize) -> Act {
+        self.body_bytes = bytes;
         self
     }
 

@@ -10,7 +10,7 @@
 //! | `form`, `page` | query parsing: form-encoded values, and paging |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
 //! | `oidc`, `provider` | sign-in at an OpenID provider |
-//! | `pass_tables` | the largest amounts that the policies let pass |
+//! | `pass_tables` | the largest amounts that the policies let pass, and the room for sets that are tried |
 //! | `payment_index`, `payments` | the newest payments in memory; lists, sums and exports of them |
 //! | `person` | people and their roles |
 //! | `rates` | how often people and addresses may ask |
@@ -19,6 +19,7 @@
 //! | `request`, `server`, `state` | the request of an act, the parts of every answer, and what the console shares |
 //! | `router` | the path of a request: credentials, role, body, act, answer |
 //! | `session` | sign-in, sessions and sign-out |
+//! | `trial_sets` | a set of policies that somebody tries: compared, and put nowhere |
 //! | `web` | the page, which uses only these acts |
 //!
 //! There is no other way in: the page and the command line use the same acts. HTTP/1.1 connections pass the same
@@ -53,6 +54,7 @@ mod sets;
 mod stand_ins;
 mod state;
 mod story;
+mod trial_sets;
 mod render;
 mod view;
 mod web;
@@ -83,6 +85,7 @@ use crate::config::ConsoleConfig;
 use crate::edge::guard::ConnectionWatch;
 use crate::edge::hosts::HostNames;
 use acts::{ACTS, acts_at};
+pub use pass_tables::PolicyAnalyses;
 use request::PeerAddress;
 use server::ConsoleServer;
 pub use state::ConsoleState;

@@ -1,24 +1,42 @@
-//! The table of what the policies in force let pass, made once for each set.
+//! What the console finds out about policies: the table of what those in force let pass, made once for each set, and the
+//! room for sets that somebody tries.
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::spawn_blocking;
 
+use crate::adapters::policies::PolicyFolder;
 use crate::catalog::Catalog;
 use crate::policy::{KnownNames, Policies, pass_table};
 
-/// The table of the set that was asked for last, with its version. Whoever asks meanwhile waits for the same analysis.
-#[derive(Clone, Debug, Default)]
-pub struct PassTables(Arc<Mutex<Option<KeptTable>>>);
+/// What the console finds out about policies, and the room for it.
+#[derive(Clone, Debug)]
+pub struct PolicyAnalyses {
+    /// The table of the set that was asked for last, with its version. Whoever asks meanwhile waits for the same analysis.
+    kept: Arc<Mutex<Option<KeptTable>>>,
+    /// How policies are read, for a set that somebody tries.
+    pub(super) folder: PolicyFolder,
+    /// The room for sets that are tried at once.
+    pub(super) trials: Arc<Semaphore>,
+}
 
 /// The version of a set, and its table.
 type KeptTable = (String, Arc<Value>);
 
-impl PassTables {
-    pub(super) async fn of(&self, policies: &Arc<Policies>, catalog: &Arc<Catalog>, issuers: &[String]) -> Arc<Value> {
-        let mut kept = self.0.lock().await;
+impl PolicyAnalyses {
+    pub fn of(folder: &PolicyFolder) -> PolicyAnalyses {
+        PolicyAnalyses { kept: Arc::default(), folder: folder.clone(), trials: Arc::new(Semaphore::new(1)) }
+    }
+
+    pub(super) async fn table_of(
+        &self,
+        policies: &Arc<Policies>,
+        catalog: &Arc<Catalog>,
+        issuers: &[String],
+    ) -> Arc<Value> {
+        let mut kept = self.kept.lock().await;
         if let Some((_, table)) = kept.as_ref().filter(|(version, _)| version == policies.version()) {
             return table.clone();
         }
@@ -33,7 +51,8 @@ impl PassTables {
     }
 }
 
-fn table(policies: &Policies, catalog: &Catalog, issuers: &[String]) -> Value {
+/// Makes the table of a set. The analysis takes a bounded number of steps, and a core meanwhile.
+pub(super) fn table(policies: &Policies, catalog: &Catalog, issuers: &[String]) -> Value {
     let issuers: Vec<&str> = issuers.iter().map(String::as_str).collect();
     let table = pass_table(policies, &KnownNames { catalog, issuers: &issuers, can_share: true });
     let mut json = table.as_json();

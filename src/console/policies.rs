@@ -15,8 +15,9 @@ use crate::ledger::StoreTime;
 use crate::node::explain;
 use crate::node::explain::{ExplainedCall, LimitUsage};
 use crate::node::exposure::{Exposure, with_promised};
-use crate::policy::{Explanation, Limit, TestRequest, key_as_json, key_in_words};
+use crate::policy::{Explanation, Limit, Rate, TestRequest, key_as_json, key_in_words};
 use crate::stations::reply::{Reply, ok_json};
+use crate::telemetry::RateCounters;
 
 pub(super) async fn explain(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let snapshot = inside.in_force.now();
@@ -75,10 +76,17 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     match usage {
         Ok((usage, is_more)) => {
             let usage: Vec<Value> = usage.iter().map(usage_json).collect();
-            ok_json(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more }))
+            let rates: Vec<Value> = snapshot.rates.counted().map(rate_json).collect();
+            ok_json(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more, "rates": rates }))
         }
         Err(fault) => store_failed(inside, &fault),
     }
+}
+
+/// Returns the JSON of a rate with its counts since this gate runs.
+fn rate_json((rate, counted): (&Rate, &RateCounters)) -> Value {
+    let RateCounters { allowed, near, limited } = counted;
+    json!({ "rate": &*rate.id, "allowed": allowed.get(), "near": near.get(), "limited": limited.get() })
 }
 
 fn usage_json((usage, promised): &(LimitUsage<'_>, Exposure)) -> Value {

@@ -49,6 +49,8 @@ struct QueueFilter {
     text: Option<String>,
     /// Only holds that wait for this person's vote.
     mine: bool,
+    /// The other end of the list first: of open holds the last to expire.
+    is_latest_first: bool,
 }
 
 /// The position in the index of the last hold of the previous page.
@@ -90,6 +92,15 @@ impl QueueFilter {
             "approval" => &mut self.approval,
             "text" => {
                 self.text = Some(value.to_lowercase());
+                return Ok(true);
+            }
+            "order" => {
+                let wrong = || Violation::new(name, "enum", "`expiry` or `latest`").inside(BodyPlace::Query);
+                self.is_latest_first = match value {
+                    "expiry" => false,
+                    "latest" => true,
+                    _ => return Err(wrong()),
+                };
                 return Ok(true);
             }
             "mine" => {
@@ -146,7 +157,8 @@ impl Queue {
     ) -> Result<(Vec<Value>, Option<String>), StoreFault> {
         let PageParameters { environments, state, limit, after } = &self.page;
         let viewer = HoldViewer::of(inside, &asked.person, environments).await?;
-        let (index, backwards) = state.index();
+        let (index, is_closed) = state.index();
+        let backwards = is_closed || self.filter.is_latest_first;
         let (mut holds, mut searched, mut last) = (Vec::new(), 0_usize, None);
         for environment in environments {
             let mut behind = match after {

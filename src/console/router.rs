@@ -30,8 +30,6 @@ use crate::stations::claim::Owner;
 use crate::stations::reply::{self, Code, Refusal, Reply, error_json, refused};
 use crate::telemetry::ConsoleLine;
 
-/// The largest body: upstream's record of one call, with a margin.
-const BODY_BYTES: usize = 256 * 1024;
 impl ConsoleServer {
     /// Answers a request to a path that has these acts; a path without acts is unknown.
     pub async fn serve(self: &Arc<Self>, acts: Vec<&'static Act>, request: Request) -> Response {
@@ -112,11 +110,12 @@ impl ConsoleServer {
     }
 
     async fn body(&self, act: &Act, headers: &HeaderMap, body: Body) -> Result<Value, Refusal> {
-        check_head(headers, BODY_BYTES).map_err(Refusal::Check)?;
-        let whole = match timeout(self.inside.timeouts.body, Limited::new(body, BODY_BYTES).collect()).await {
+        let limit_bytes = act.body_bytes;
+        check_head(headers, limit_bytes).map_err(Refusal::Check)?;
+        let whole = match timeout(self.inside.timeouts.body, Limited::new(body, limit_bytes).collect()).await {
             Ok(Ok(whole)) => whole.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Refusal::Check(CheckRefusal::TooLarge { limit_bytes: BODY_BYTES }));
+                return Err(Refusal::Check(CheckRefusal::TooLarge { limit_bytes }));
             }
             Ok(Err(_)) => return Err(Refusal::BodyBroken),
             Err(_) => return Err(Refusal::BodySlow),

@@ -8,13 +8,13 @@ use super::render;
 use super::request::{ActRequest, store_failed, violated};
 use super::state::ConsoleState;
 use crate::base::ids::Environment;
-use crate::catalog::{BodyPlace, Operation, Violation};
+use crate::catalog::{BodyFields, BodyPlace, FormField, Operation, Violation};
 use crate::ledger::{StoreFault, StoreTime};
 use crate::node::activate;
 use crate::node::activate::ActivationError;
 use crate::node::{Candidate, Snapshot};
 use crate::people::agreement::{PEOPLE, Succession};
-use crate::policy::DecisionHistory;
+use crate::policy::{DecisionHistory, Difference};
 use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
@@ -37,6 +37,7 @@ pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         "loosening": inside.loosening.as_str(),
         "candidate": candidate,
         "operations": operations,
+        "issuers": inside.issuers,
     });
     if let Some(members) = set.as_object_mut() {
         members.extend(now.policies.rules.recited().map(|(name, words)| (name.to_owned(), words)));
@@ -50,13 +51,24 @@ pub(super) async fn show_table(inside: &ConsoleState, asked: &ActRequest) -> Rep
         return violated(vec![render::unknown_parameter(name)]);
     }
     let now = inside.in_force.now();
-    let table = inside.tables.of(&now.policies, &now.catalog, &inside.issuers).await;
+    let table = inside.analyses.table_of(&now.policies, &now.catalog, &inside.issuers).await;
     ok_json(200, table.as_ref())
 }
 
 fn operation_json(operation: &Arc<Operation>) -> Value {
     let Operation { id, class, summary, .. } = &**operation;
-    json!({ "operation": id.as_str(), "class": class.as_str(), "summary": summary })
+    let form = operation.body_fields.iter().filter(|_| operation.is_write()).flat_map(BodyFields::form);
+    let fields = form.map(
+        |FormField { pointer, kind, choices }| json!({ "pointer": pointer, "kind": kind.as_str(), "choices": choices }),
+    );
+    let path: Vec<&str> = operation.template.parameters().collect();
+    json!({
+        "operation": id.as_str(),
+        "class": class.as_str(),
+        "summary": summary,
+        "path": path,
+        "fields": fields.collect::<Vec<_>>(),
+    })
 }
 
 pub(super) async fn agree(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -97,7 +109,7 @@ async fn candidate_json(inside: &ConsoleState, now: &Snapshot, candidate: &Candi
         "since": render::moment(StoreTime::of_micros(candidate.since.as_microsecond())),
         "agreed": names(&people),
         "missing": PEOPLE.saturating_sub(people.len()),
-        "words": candidate_in_words(candidate),
+        "words": changes_in_words(&candidate.rates, candidate.is_other_contract, &candidate.difference),
         "difference": candidate.difference.as_json(),
         "rates": candidate.rates,
         "decisions": counted.collect::<Vec<_>>(),
@@ -106,7 +118,7 @@ async fn candidate_json(inside: &ConsoleState, now: &Snapshot, candidate: &Candi
 }
 
 /// Returns what a set would have changed in the last days.
-fn history_json(history: &DecisionHistory) -> Value {
+pub(super) fn history_json(history: &DecisionHistory) -> Value {
     let mut json = history.as_json();
     if let Some(members) = json.as_object_mut() {
         members.insert("words".to_owned(), history.in_words().into());
@@ -114,15 +126,16 @@ fn history_json(history: &DecisionHistory) -> Value {
     json
 }
 
-fn candidate_in_words(candidate: &Candidate) -> String {
-    let rates = candidate.rates.iter().map(|rate| format!("{rate} is removed or changed: more calls may be allowed\n"));
-    let contract = match candidate.is_other_contract {
+/// Describes the change from the set in force to another one.
+pub(super) fn changes_in_words(rates: &[String], is_other_contract: bool, difference: &Difference) -> String {
+    let rates = rates.iter().map(|rate| format!("{rate} is removed or changed: more calls may be allowed\n"));
+    let contract = match is_other_contract {
         true => {
             "the contract changes beyond descriptions and the answers to reads: other calls may be allowed, or mean something else\n"
         }
         false => "",
     };
-    format!("{}{contract}{}", rates.collect::<String>(), candidate.difference)
+    format!("{}{contract}{}", rates.collect::<String>(), difference)
 }
 
 fn names(people: &[Owner]) -> Vec<String> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use super::pass_tables::PassTables;
+use super::pass_tables::PolicyAnalyses;
 use super::person::Person;
 use crate::adapters::identity::Identity;
 use crate::adapters::store::sealed::Seals;
@@ -38,8 +38,8 @@ pub struct ConsoleState {
     pub visibility: Arc<Visibility>,
     /// Opens what the journal keeps sealed.
     pub seals: Seals,
-    /// What the policies in force let pass.
-    pub tables: PassTables,
+    /// What the console finds out about policies.
+    pub analyses: PolicyAnalyses,
     /// Every request that is being answered; a shutdown waits for it.
     pub requests: TaskTracker,
     /// Becomes true when the process is to end.

@@ -124,6 +124,10 @@ impl<'l> HoldViewer<'l> {
         if let Some(intent) = view.intent.as_ref().filter(|_| view.hold.state.is_open()) {
             let paid = explain::last_paid(&self.inside.node, &self.snapshot.policies, intent).await?;
             members.insert("newDestination".to_owned(), paid.iter().any(|(_, at)| at.is_none()).into());
+            let limits = &self.snapshot.policies.rules.limits;
+            let mut equal = limits.iter().filter(|limit| limit.counts_equal_payments());
+            let is_repeat = equal.any(|limit| view.hold.causes.rules().any(|rule| rule == &*limit.id));
+            members.insert("equalPayment".to_owned(), is_repeat.into());
         }
         Ok(members)
     }

@@ -54,6 +54,11 @@ impl Rates {
         Rates { rates: counted(rates, metrics), limiter, open: self.open.clone() }
     }
 
+    /// Returns each rate with its counts since this gate runs.
+    pub fn counted(&self) -> impl Iterator<Item = (&Rate, &RateCounters)> {
+        self.rates.iter().map(|(rate, counters)| (rate, counters))
+    }
+
     /// Takes the call from every rate that applies, or from none if one refuses.
     pub async fn take(&self, admitted: &Admitted, trace: &TraceId) -> RateOutcome {
         let (environment, operation) = (admitted.environment(), Some(admitted.operation()));

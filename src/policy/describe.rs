@@ -8,7 +8,7 @@ use super::acquaintance::span;
 use super::condition::Condition;
 use super::descriptions::Descriptions;
 use super::document::ValueKind;
-use super::limit::{KEYS, Limit, Window};
+use super::limit::{KEYS, Limit, LimitKey, Window};
 use super::rate::Mode;
 use super::rule::Rule;
 use super::rules::{Cause, Rules};
@@ -42,6 +42,24 @@ impl Rules {
         });
         let (rules, limits) = (self.rules.iter().map(rule).collect(), self.limits.iter().map(limit).collect());
         [("rules", rules), ("limits", limits), ("approvals", approvals.collect())]
+    }
+}
+
+impl Rules {
+    /// Says whom an approval asks, such as "needs 1 of `ops` and 1 of `finance`", with its description.
+    pub(super) fn asked_by(&self, name: &str) -> String {
+        let who = self.approvals.get(name).map_or_else(|| format!("approval `{name}`"), |one| needed(&one.need));
+        match self.descriptions.of(ValueKind::Approval, name) {
+            Some(description) => format!("needs {who} ({description})"),
+            None => format!("needs {who}"),
+        }
+    }
+}
+
+impl Limit {
+    /// Whether it counts equal payments: same amount, same ends.
+    pub fn counts_equal_payments(&self) -> bool {
+        self.per.contains(&LimitKey::Payment)
     }
 }
 

@@ -56,12 +56,4 @@ impl Descriptions {
         let all: Vec<String> = own.into_iter().chain(lists.filter_map(of_list)).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
-
-    /// Formats the name of an approval with its description.
-    pub(super) fn approval(&self, name: &str) -> String {
-        match self.of(ValueKind::Approval, name) {
-            Some(text) => format!("`{name}` ({text})"),
-            None => format!("`{name}`"),
-        }
-    }
 }

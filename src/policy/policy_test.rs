@@ -37,6 +37,8 @@ pub struct Trial {
     pub by: BTreeSet<String>,
     /// The fewest people who must approve before it is released.
     pub people: Option<u64>,
+    /// Whether the request names its time.
+    has_time: bool,
     given: TestRequest,
 }
 
@@ -77,6 +79,12 @@ pub struct NearMiss {
 }
 
 impl Trial {
+    /// Returns the request at this time, unless it names its own.
+    pub fn at_unless_timed(&self, now: StoreTime) -> Trial {
+        let time = if self.has_time { self.given.now } else { now };
+        Trial { given: TestRequest { now: time, ..self.given.clone() }, ..self.clone() }
+    }
+
     /// Decides the request by the rules.
     pub fn run<'t>(&'t self, rules: &Rules, catalog: &Catalog) -> Option<Tried<'t>> {
         let (verdict, near) = self.given.ask(rules, catalog)?;
@@ -181,13 +189,16 @@ pub(super) fn read_test(
     let expect = table.required("expect", |table, name| table.choice(name, &Effect::WORDS));
     let by = ids_of(&mut table, "by", ids);
     let people = table.number("people");
+    let mut has_time = false;
     let given = table.required("given", DocumentTable::nested).and_then(|mut nested| {
         let given = read_given(&mut nested, known, ids);
         table.include(nested);
-        given
+        let (given, is_timed) = given?;
+        has_time = is_timed;
+        Some(given)
     });
     let is_good = table.end(findings);
-    let read = Trial { file: file.to_owned(), place, expect: expect?, by, people, given: given? };
+    let read = Trial { file: file.to_owned(), place, expect: expect?, by, people, has_time, given: given? };
     is_good.then_some(read)
 }
 
@@ -201,7 +212,12 @@ fn ids_of(table: &mut DocumentTable<'_>, name: &'static str, ids: &BTreeSet<Stri
     texts.into_iter().map(|(_, text)| text).collect()
 }
 
-fn read_given(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, ids: &BTreeSet<String>) -> Option<TestRequest> {
+/// Reads the request, and whether it names its time.
+fn read_given(
+    table: &mut DocumentTable<'_>,
+    known: &KnownNames<'_>,
+    ids: &BTreeSet<String>,
+) -> Option<(TestRequest, bool)> {
     let Some((place, name)) = table.required("op", DocumentTable::text) else {
         table.forget_known();
         return None;
@@ -241,7 +257,7 @@ fn read_given(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, ids: &BTree
     };
     path(table, &mut given);
     body(table, operation, &mut given.body);
-    Some(given)
+    Some((given, now.is_some()))
 }
 
 /// Reads how long the destination is known: for good, unless the test says otherwise.

@@ -110,7 +110,7 @@ impl Rules {
     /// Decides a request.
     pub fn decide(&self, asked: &PolicyRequest<'_>, facts: &Facts) -> Verdict {
         let view = View::of(asked, &self.valuation, facts);
-        let mut draft = VerdictDraft::of(&self.descriptions);
+        let mut draft = VerdictDraft::of(self);
         if let Some(Err(fault)) = view.value {
             draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, fault.to_string());
         }
@@ -180,7 +180,7 @@ fn unnamed(matched: &[&Rule], asked: &PolicyRequest<'_>, draft: &mut VerdictDraf
 /// A verdict in progress.
 #[derive(Debug)]
 struct VerdictDraft<'d> {
-    descriptions: &'d Descriptions,
+    rules: &'d Rules,
     reasons: BTreeSet<Reason>,
     shadows: BTreeSet<Reason>,
     approvals: BTreeSet<Arc<str>>,
@@ -189,9 +189,9 @@ struct VerdictDraft<'d> {
 }
 
 impl<'d> VerdictDraft<'d> {
-    fn of(descriptions: &'d Descriptions) -> VerdictDraft<'d> {
+    fn of(rules: &'d Rules) -> VerdictDraft<'d> {
         let (reasons, shadows, approvals) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        VerdictDraft { descriptions, reasons, shadows, approvals, reservations: Vec::new(), assumed: BTreeMap::new() }
+        VerdictDraft { rules, reasons, shadows, approvals, reservations: Vec::new(), assumed: BTreeMap::new() }
     }
 
     fn say(&mut self, mode: Mode, effect: Effect, cause: Cause, text: String) {
@@ -202,7 +202,7 @@ impl<'d> VerdictDraft<'d> {
         if let (Mode::Enforce, Some(approval)) = (mode, &reason.approval) {
             self.approvals.insert(approval.clone());
         }
-        if let Some(description) = self.descriptions.of_cause(&reason.cause) {
+        if let Some(description) = self.rules.descriptions.of_cause(&reason.cause) {
             reason.text = format!("{}: {description}", reason.text);
         }
         let reasons = match mode {
@@ -213,9 +213,11 @@ impl<'d> VerdictDraft<'d> {
     }
 
     fn say_of(&mut self, rule: &Rule, cause: Cause) {
-        let text = match &rule.approval {
-            Some(approval) => format!("held for {}", self.descriptions.approval(approval)),
-            None => format!("{} by rule", rule.effect.as_str()),
+        let text = match (&rule.approval, rule.effect) {
+            (Some(approval), _) => self.rules.asked_by(approval),
+            (None, Effect::Allow) => "allowed by rule".to_owned(),
+            (None, Effect::Deny) => "denied by rule".to_owned(),
+            (None, Effect::Hold) => "held by rule".to_owned(),
         };
         let (effect, approval) = (rule.effect, rule.approval.clone());
         self.put(rule.mode, Reason { effect, cause, text, approval, over: None, figures: None });
@@ -252,10 +254,7 @@ impl<'d> VerdictDraft<'d> {
                     // Other calls may use what is left of the limit until this one is sent.
                     let up_to = used.unwrap_or(0).max(reservation.max).saturating_add(reservation.units).min(MAX_UNITS);
                     let words = limit.max.describe(up_to);
-                    let text = format!(
-                        "over the limit of {most}, up to {words}: held for {}",
-                        self.descriptions.approval(approval)
-                    );
+                    let text = format!("over the limit of {most}, up to {words}: {}", self.rules.asked_by(approval));
                     let over = Some(OverWindow { key: reservation.window.key.clone(), up_to, words });
                     let approval = Some(approval.clone());
                     let (effect, cause) = (Effect::Hold, cause());

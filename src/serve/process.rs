@@ -42,7 +42,7 @@ use crate::adapters::upstream::{PinnedUpstream, WireEnd};
 use crate::adapters::webhook::Webhook;
 use crate::base::ids::Environment;
 use crate::config::{Config, EnvironmentConfig};
-use crate::console::{Console, ConsoleState};
+use crate::console::{Console, ConsoleState, PolicyAnalyses};
 use crate::edge::Phase;
 use crate::edge::hosts::HostNames;
 use crate::edge::listen::{Acceptor, BoundAddress, Listening};
@@ -254,7 +254,7 @@ impl Process {
                 metrics: metrics.clone(),
                 visibility: Arc::new(wanted.visibility.clone()),
                 seals: opened.seals.clone(),
-                tables: Default::default(),
+                analyses: PolicyAnalyses::of(&folder),
                 requests: requests.clone(),
                 stopping: stopping.clone(),
             };

@@ -78,6 +78,8 @@ interface Hold {
   limits?: HoldLimit[];
   /** Whether a destination was never paid before. */
   newDestination?: boolean;
+  /** Whether a limit on equal payments holds it. */
+  equalPayment?: boolean;
   destination?: { name: string | null; lists: string[]; lookAlike: { name: string; lists: string[] } | null };
 }
 
@@ -195,6 +197,18 @@ interface Usage extends Limit {
   pending: number;
 }
 
+interface UsagePage {
+  usage: Usage[];
+  more: boolean;
+  rates: RateCount[];
+}
+
+/** The usage of limits, read once for all sections that show it. */
+interface UsageSource {
+  clear(): void;
+  get(): Promise<UsagePage>;
+}
+
 interface LimitBar extends Omit<Limit, "left" | "over"> {
   /** The units that a call would add, or that holds wait to add. */
   adds?: number;
@@ -258,6 +272,43 @@ interface Operation {
   operation: string;
   summary: string;
   class: string;
+  /** The parameters of its path. */
+  path: string[];
+  fields: FormField[];
+}
+
+/** A field of an operation's body. */
+interface FormField {
+  pointer: string;
+  kind: string;
+  /** The values that it can have; empty: any. */
+  choices: string[];
+}
+
+/** A set that somebody tries; with errors, only these are known. */
+type TriedPolicies =
+  | { version: null; findings: TrialFinding[] }
+  | {
+      version: string;
+      inForce: string;
+      findings: TrialFinding[];
+      loosens: boolean;
+      words: string;
+      table: PassTable;
+      history: DecisionHistory;
+    };
+
+interface TrialFinding {
+  error: boolean;
+  text: string;
+}
+
+/** The counts of a rate since the gate runs. */
+interface RateCount {
+  rate: string;
+  allowed: number;
+  near: number;
+  limited: number;
 }
 
 interface Rule {
@@ -329,6 +380,7 @@ interface Policies {
   approvals?: Rule[];
   candidate: Candidate | null;
   operations: Operation[];
+  issuers: string[];
 }
 
 interface Reason {
@@ -405,8 +457,8 @@ interface App {
   may(role: string): boolean;
   /** Loads again everything that the page shows. */
   refresh(): void;
-  /** Tells how many holds wait for this person; null leaves the count as it is. */
-  titleCount(count: number | null): void;
+  /** Tells which holds wait for this person, and whether there are more. */
+  waiting(holds: Hold[], isMore: boolean): void;
   isStillMe(): Promise<boolean>;
   /** Returns the session of the person who is signed in. */
   session(): Session;

@@ -20,7 +20,7 @@ test("two people approve, on a phone and on a desktop, and see the outcome", asy
   const seen = await first.locator("article.hold").innerText();
   for (const text of [
     "2,500 USDT",
-    "USDT on POLYGON → USDC on POLYGON",
+    "USDT → USDC on POLYGON",
     "callers/payroll",
     "larger",
     "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",

@@ -51,7 +51,7 @@ test("more holds load on request, even while the queue changes and responses are
 test("keys go from hold to hold, sums are exact, and several that were looked at are approved at once", async () => {
   const page = await signIn(browser, gate, "ops-1");
   await page.getByText("100+ for you").waitFor();
-  assert.match(await page.title(), /^\(100\) Queue/);
+  assert.match(await page.title(), /^\(100\+\) Queue/);
   await page.locator(".queue .sums").getByText("USDT").waitFor();
   await page.getByLabel("Order").selectOption("amount");
   await page.locator("#main").focus();

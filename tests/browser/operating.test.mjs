@@ -152,26 +152,6 @@ test("limits and decisions are shown in words and in charts", async () => {
   assertNoProblems(page);
 });
 
-test("the page shows the policies and explains a call", async () => {
-  const page = await signIn(browser, gate, "vera", ["viewer"], { expects: [/status of 400/] });
-  await goTo(page, gate, "#/policy");
-  await page.getByRole("heading", { name: "In force" }).waitFor();
-  const swaps = page.getByRole("region", { name: "createSwap" });
-  await swaps.getByRole("columnheader", { name: "Nobody" }).waitFor();
-  await swaps.getByRole("cell", { name: "1000 USD", exact: true }).first().waitFor();
-  await page.getByLabel("Caller's issuer").fill("callers");
-  await page.getByRole("button", { name: "Explain" }).click();
-  await page.getByText("Held for approval, worth 2,500.00 USD; needs approval: payment.").waitFor();
-  await page.getByLabel("Operation").selectOption("createOfframp");
-  await page.getByRole("button", { name: "Explain" }).click();
-  // The body is that of another operation.
-  await page.locator(".card").getByRole("alert").waitFor();
-  await page.getByLabel("Body, as JSON").fill("{");
-  await page.getByRole("button", { name: "Explain" }).click();
-  await page.getByRole("alert").getByText("The body is not JSON").waitFor();
-  assertNoProblems(page);
-});
-
 test("tighter rules come into force at once, looser ones after two policy admins approve", async () => {
   const [first, second] = await Promise.all([
     signIn(browser, gate, "paula", ["policy-admin"]),

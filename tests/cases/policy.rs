@@ -75,7 +75,7 @@ fn a_request_is_explained() {
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(
         text,
-        "allow\n  value: 5 USD\n  because: rule small: allow by rule\n  counts: 5 USD of 500 USD in limit day\n"
+        "allow\n  value: 5 USD\n  because: rule small: allowed by rule\n  counts: 5 USD of 500 USD in limit day\n"
     );
     let (_, text) = explain("op = \"createSwap\", amount = \"5 usdc\"");
     assert!(text.contains("nearly: rule small (allow), if a role of the caller is `payer`"), "{text}");
@@ -104,7 +104,7 @@ fn two_sets_are_compared_payment_by_payment() {
         "  then: allow `createSwap`, where a role of the caller is `payer` and the value is at most 150 USD",
         "  example: op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount = \"100.000001\", currency = \"usdc\" }",
         "  before: deny, gate: no rule matches (denied by default)",
-        "  then: allow, rule small: allow by rule",
+        "  then: allow, rule small: allowed by rule",
         "limit `day` is tightened (its maximum)",
         "it loosens",
     ] {

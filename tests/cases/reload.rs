@@ -120,7 +120,7 @@ fn a_set_with_an_error_never_takes_force() {
     write(&gate, &format!("{EVERYTHING}{NOTHING}{test}"));
     next(&gate, STAYED, 1);
     let why = told(&gate, "policies").last().unwrap()["finding"].to_string();
-    assert!(why.contains("`allow` is expected, and it is `deny` (rule nothing: deny by rule)"), "{why}");
+    assert!(why.contains("`allow` is expected, and it is `deny` (rule nothing: denied by rule)"), "{why}");
     assert_eq!(send(&gate, "r-2", "5").status, 200);
 
     write(&gate, &format!("{EVERYTHING}{NOTHING}"));

@@ -4,7 +4,8 @@ Usage: `python tests/tools/deploy.py SLUICE`.
 
 Starts the gates, simulator and Redis of compose.yaml with the same files and arguments, but other addresses and
 folders: each gate must know the swaps of the other. Starts the Sentinel of the example as well. Public checkers read
-the units, manifests and container file: systemd-analyze, kubernetes-validate, yamllint, dockerfile-parse.
+the units, manifests and container file: systemd-analyze, kubernetes-validate, kustomize, yamllint,
+dockerfile-parse.
 """
 
 import argparse
@@ -109,7 +110,7 @@ def check_compose_volumes(report: Report, compose: Yaml) -> None:
 
 
 def check_yaml(report: Report) -> None:
-    for file in [*DEPLOY.glob("*.yaml"), *DEPLOY.glob("*/*.yml")]:
+    for file in [*DEPLOY.rglob("*.yaml"), *DEPLOY.glob("*/*.yml")]:
         problems = linter.run(read(file), YamlLintConfig(YAML_RULES))
         errors = [str(problem) for problem in problems if problem.level == "error"]
         report.check(f"{file.name}: yamllint", "; ".join(errors[:3]))
@@ -152,14 +153,8 @@ def check_units(binary: str, report: Report, folder: Path) -> None:
 
 def check_kubernetes(binary: str, report: Report, folder: Path) -> None:
     """Checks each resource by the schemas of Kubernetes; then the gate's own settings."""
-    resources = list(yaml.safe_load_all(read(DEPLOY / "kubernetes.yaml")))
-    for one in resources:
-        fault = ""
-        try:
-            kubernetes_validate.validate(one, KUBERNETES, strict=True)
-        except kubernetes_validate.ValidationError as error:
-            fault = error.message
-        report.check(f"{one['kind']} {one['metadata']['name']}: Kubernetes accepts it", fault)
+    resources = list(yaml.safe_load_all(read(DEPLOY / "kubernetes" / "base" / "kubernetes.yaml")))
+    check_resources(report, "base", resources)
 
     def of_kind(kind: str) -> list[Yaml]:
         return [one for one in resources if one["kind"] == kind]
@@ -184,6 +179,58 @@ def check_kubernetes(binary: str, report: Report, folder: Path) -> None:
     period = pod["terminationGracePeriodSeconds"]
     is_long = notice is not None and period >= int(notice[1]) + 95 + 10
     report.check_that("pods have the time to stop", is_long, f"{period} s")
+
+
+def check_calls(report: Report) -> None:
+    """Checks that each request of `calls.http` is one of the contracts, and that its body is JSON."""
+    root = DEPLOY.parent
+    contracts = [
+        json.loads(read(root / "schemas" / name))["paths"] for name in ("openapi.json", "console.json", "gate.json")
+    ]
+    known = {(method.upper(), path) for paths in contracts for path, item in paths.items() for method in item}
+    requests = read(DEPLOY / "clients" / "calls.http").split("\n###")[1:]
+    for request in requests:
+        first, _, body = request.partition("\n")[2].strip().partition("\n\n")
+        method, target = first.split("\n", 1)[0].split(" ")
+        path = target.partition("}}")[2].partition("?")[0]
+        report.check_that(f"calls.http: {method} {path} is documented", (method, path) in known, known)
+        if body:
+            report.check_that(f"calls.http: {path} has a requestId", "requestId" in json.loads(body), body)
+    report.check_that("calls.http has its requests", len(requests) == 8, len(requests))
+
+
+def check_resources(report: Report, name: str, resources: list[Yaml]) -> None:
+    for one in resources:
+        fault = ""
+        try:
+            kubernetes_validate.validate(one, KUBERNETES, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            fault = error.message
+        report.check(f"{name}: {one['kind']} {one['metadata']['name']}: Kubernetes accepts it", fault)
+
+
+def check_overlay(binary: str, report: Report, folder: Path) -> None:
+    """Builds the overlay: the resources of the base, with an image, settings and policies of its own."""
+    done = run(["kubectl", "kustomize", DEPLOY / "kubernetes" / "example"])
+    report.check_that("kustomize builds the overlay", done.returncode == 0, done.stderr)
+    resources = [one for one in yaml.safe_load_all(done.stdout) if one]
+    check_resources(report, "overlay", resources)
+    base = list(yaml.safe_load_all(read(DEPLOY / "kubernetes" / "base" / "kubernetes.yaml")))
+    added = len(resources) - len(base)
+    report.check_that("the overlay adds the policies, and nothing else", added == 1, added)
+    spaces = {one["metadata"].get("namespace") for one in resources}
+    report.check_that("everything is in its namespace", spaces == {"payments"}, spaces)
+    [stateful] = [one for one in resources if one["kind"] == "StatefulSet"]
+    pod = stateful["spec"]["template"]["spec"]
+    image = pod["containers"][0]["image"]
+    report.check_that("the image is the overlay's, by digest", image.endswith("@sha256:" + "1" * 64), image)
+    maps = {one["metadata"]["name"]: one["data"] for one in resources if one["kind"] == "ConfigMap"}
+    named = {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume}
+    report.check_that("the pod mounts the overlay's settings and policies", named == set(maps), named ^ set(maps))
+    [settings] = [data["sluice.toml"] for data in maps.values() if "sluice.toml" in data]
+    overlay = folder / "overlay"
+    overlay.mkdir()
+    check_kubernetes_settings(binary, report, settings, overlay)
 
 
 def check_kubernetes_settings(binary: str, report: Report, settings: str, folder: Path) -> None:
@@ -366,6 +413,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
         check_units(binary, report, Path(folder))
         check_kubernetes(binary, report, Path(folder))
+        check_overlay(binary, report, Path(folder))
+    check_calls(report)
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
         try_compose(binary, report, compose, Path(folder))
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:

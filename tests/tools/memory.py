@@ -3,7 +3,7 @@
 Usage: `python tests/tools/memory.py SLUICE [--long]`.
 
 Callers of several addresses open as many connections as they get and leave them idle; send half heads; take no answers
-of 4 MiB; send bodies that do not end. The gate stays within the memory that deploy/kubernetes.yaml allows it, and gives
+of 4 MiB; send bodies that do not end. The gate stays within the memory that deploy/kubernetes/base/kubernetes.yaml allows it, and gives
 the memory back. Then swaps are made (short: 3,000, long: 300,000), the gate is killed, and its next start takes little
 memory. The bound is the container's: it counts the program, its heap and its stacks.
 """
@@ -42,7 +42,7 @@ START_KIB = 150 * 1024
 
 def allowed_kib() -> int:
     """Returns how much memory the example for Kubernetes allows a gate."""
-    text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+    text = (DEPLOY / "kubernetes" / "base" / "kubernetes.yaml").read_text(encoding="utf-8")
     [mebibytes] = re.findall(r"limits: \{memory: (\d+)Mi\}", text)
     return int(mebibytes) * 1024
 

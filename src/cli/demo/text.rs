@@ -47,6 +47,7 @@ Three calls to try in another terminal:
   swap demo-a 25.50   # 201, executed. Sent again: the same answer, and nothing is sent upstream
   swap demo-b 2500    # 202, held until ops-3 and finance-1 approve it on the page
   swap demo-c 30000   # 403, denied by the rules
+  sluice payments list; sluice approvals list     # the same in a shell, as ops-3
 
 All steps, each with its commands: {folder}/steps
 Ctrl-C ends the demo and removes its files.
@@ -59,12 +60,14 @@ pub(super) fn env(addresses: &Addresses, tokens: &Tokens, program: &Path) -> Str
     let Tokens { caller, operators: [first, second], approvers: [of_ops, of_finance] } = tokens;
     let production = gate(addresses, Environment::Production);
     let programs = program.parent().unwrap_or(program).display();
+    let console = console(addresses);
     format!(
         r#"TOKEN={caller}
 OPS_1={first}
 OPS_2={second}
 OPS_3={of_ops}
 FINANCE_1={of_finance}
+export SLUICE_CONSOLE='{console}' SLUICE_TOKEN={of_ops}
 export PATH='{programs}':"$PATH"
 swap() {{ curl -i -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
   -d "{{\"requestId\": \"$1\", \"source\": {{\"chain\": \"POLYGON\", \"currency\": \"usdt\", \"amount\": \"$2\"}}, \"destination\": {{\"chain\": \"POLYGON\", \"currency\": \"usdc\", \"walletAddress\": \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"}}}}" \

@@ -8,7 +8,7 @@ use super::replay;
 use super::setting::{PolicySetting, SettingNames};
 use crate::base::finding::Finding;
 use crate::cli::check;
-use crate::cli::{ExitReason, is_error, print};
+use crate::cli::{ExitReason, print};
 use crate::policy::{DecisionHistory, Policies, difference};
 
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &PolicyDiffArgs) -> anyhow::Result<ExitReason> {
         Ok(read) => read,
         Err(findings) => {
             print(&check::findings_as(&findings, arguments.setting.output))?;
-            return Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done });
+            return Ok(if findings.iter().any(Finding::is_error) { ExitReason::Faulty } else { ExitReason::Done });
         }
     };
     let found = names.with(|known| difference(&old, &new, known));

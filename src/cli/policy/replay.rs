@@ -17,7 +17,7 @@ use crate::cli::audit::entries::for_each_entry;
 use crate::cli::audit::files::{Chosen, chosen, folder_of};
 use crate::cli::check;
 use crate::cli::output::OutputFormat;
-use crate::cli::{ExitReason, is_error, print};
+use crate::cli::{ExitReason, print};
 use crate::config::Config;
 use crate::policy::{DecisionHistory, Policies, PolicyReading, Replay, ReplayEvent, ReplayRecord, Replayed, Undecided};
 use report::ReplayReport;
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
         Ok(read) => read,
         Err(findings) => {
             print(&check::findings_as(&findings, output))?;
-            return Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done });
+            return Ok(if findings.iter().any(Finding::is_error) { ExitReason::Faulty } else { ExitReason::Done });
         }
     };
     let files = chosen(&arguments.audit)?;

@@ -17,6 +17,7 @@ mod tally;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -100,8 +101,9 @@ impl PaymentQuery {
     /// Sums what the person may see, and finds the rows of the page.
     fn tally(&self, inside: &ConsoleState, person: &Person, read: &ReadBook) -> PaymentTally {
         let mut tally = PaymentTally::new(self.limit, self.after);
+        let roles: Vec<&str> = person.roles().collect();
         for (key, row) in read.book.rows() {
-            if self.filter.matches(key, row) && is_visible(inside, person, key, row) {
+            if self.filter.matches(key, row) && is_visible(inside, &roles, key, row) {
                 tally.add(key, row, self.order.key(row));
             }
         }
@@ -109,8 +111,9 @@ impl PaymentQuery {
     }
 }
 
-fn is_visible(inside: &ConsoleState, person: &Person, key: &PaymentKey, row: &PaymentRow) -> bool {
-    inside.shows_call(person, key.0, &row.terms.issuer, &row.terms.subject)
+/// Whether a person with these roles sees a payment.
+fn is_visible(inside: &ConsoleState, roles: &[&str], key: &PaymentKey, row: &PaymentRow) -> bool {
+    inside.visibility.shows(roles, key.0, Some((&row.terms.issuer, &row.terms.subject)))
 }
 
 pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
@@ -149,7 +152,8 @@ pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let (names, person) = (DestinationNames::of(&server.inside), asked.person.clone());
     with_book(server, move |inside, read| {
         let key = (environment, claim.into_boxed_str());
-        let Some(row) = read.book.row(&key).filter(|row| is_visible(inside, &person, &key, row)) else {
+        let roles: Vec<&str> = person.roles().collect();
+        let Some(row) = read.book.row(&key).filter(|row| is_visible(inside, &roles, &key, row)) else {
             return unknown();
         };
         let catalog = inside.catalog();
@@ -177,16 +181,14 @@ pub(super) async fn by_day(server: &ConsoleServer, asked: &ActRequest) -> Reply 
         }
     }
     let today = inside.node.clock.now().to_zoned(TimeZone::UTC).date();
-    let all_days: Vec<String> = (0..days)
-        .rev()
-        .filter_map(|ago| today.checked_sub(jiff::Span::new().try_days(ago).ok()?).ok())
-        .map(|day| day.to_string())
-        .collect();
+    let all_days: Vec<Date> =
+        (0..days).rev().filter_map(|ago| today.checked_sub(jiff::Span::new().try_days(ago).ok()?).ok()).collect();
     let person = asked.person.clone();
     with_book(server, move |inside, read| {
         let mut money = DailyMoney::default();
         let wanted = read.book.rows().filter(|(key, _)| environment.is_none_or(|environment| key.0 == environment));
-        wanted.filter(|(key, row)| is_visible(inside, &person, key, row)).for_each(|(_, row)| money.add(row));
+        let roles: Vec<&str> = person.roles().collect();
+        wanted.filter(|(key, row)| is_visible(inside, &roles, key, row)).for_each(|(_, row)| money.add(row));
         let mut answer = json!({ "days": money.to_json(&all_days) });
         put_extent(&mut answer, inside, read);
         ok_json(200, &answer)

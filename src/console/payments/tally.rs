@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::base::money::Decimal;
 use crate::console::payment_index::{PaymentKey, PaymentRow, PaymentStatus};
-use crate::ledger::StoreTime;
+
+const DAY_MICROS: i64 = 86_400_000_000;
 
 /// The order of a list: the amount by which it is sorted, the time, and the number.
 pub(super) type SortKey = (u64, i64, u64);
@@ -44,10 +45,35 @@ impl MoneySum {
     }
 }
 
+/// Sums by status and one more key. There are few of them, and many payments: none is copied to find its sum.
+#[derive(Debug)]
+struct SumsBy<K>(Vec<(PaymentStatus, K, MoneySum)>);
+
+impl<K> Default for SumsBy<K> {
+    fn default() -> SumsBy<K> {
+        SumsBy(Vec::new())
+    }
+}
+
+impl<K: Ord + Clone> SumsBy<K> {
+    fn add(&mut self, row: &PaymentRow, key: &K) {
+        match self.0.iter_mut().find(|(status, known, _)| *status == row.status && known == key) {
+            Some((_, _, sum)) => *sum = MoneySum::with(Some(*sum), row),
+            None => self.0.push((row.status, key.clone(), MoneySum::with(None, row))),
+        }
+    }
+
+    fn sorted(&self) -> Vec<(PaymentStatus, K, MoneySum)> {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(|(a, x, _), (b, y, _)| (a, x).cmp(&(b, y)));
+        sorted
+    }
+}
+
 /// The payments that a filter shows: their sums, and the rows of one page.
 #[derive(Debug)]
 pub(super) struct PaymentTally {
-    sums: BTreeMap<(PaymentStatus, Option<String>), MoneySum>,
+    sums: SumsBy<Option<String>>,
     pub count: u64,
     /// The first of the order behind `after`, one more than the page has.
     page: BinaryHeap<Reverse<(SortKey, PaymentKey)>>,
@@ -58,13 +84,12 @@ pub(super) struct PaymentTally {
 impl PaymentTally {
     pub fn new(limit: usize, after: Option<SortKey>) -> PaymentTally {
         let room = limit.saturating_add(1);
-        PaymentTally { sums: BTreeMap::new(), count: 0, page: BinaryHeap::new(), room, after }
+        PaymentTally { sums: SumsBy::default(), count: 0, page: BinaryHeap::new(), room, after }
     }
 
     pub fn add(&mut self, key: &PaymentKey, row: &PaymentRow, sort: SortKey) {
         self.count = self.count.saturating_add(1);
-        let sum = self.sums.entry((row.status, row.terms.currency.clone()));
-        sum.and_modify(|sum| *sum = MoneySum::with(Some(*sum), row)).or_insert_with(|| MoneySum::with(None, row));
+        self.sums.add(row, &row.terms.currency);
         let is_behind = self.after.is_none_or(|after| sort < after);
         let is_among = self.page.len() < self.room || self.page.peek().is_none_or(|Reverse((least, _))| sort > *least);
         if is_behind && is_among {
@@ -77,7 +102,7 @@ impl PaymentTally {
 
     /// Returns the sums by status and currency.
     pub fn sums_json(&self) -> Vec<Value> {
-        let sum = |((status, currency), sum): (&(PaymentStatus, Option<String>), &MoneySum)| {
+        let sum = |(status, currency, sum): &(PaymentStatus, Option<String>, MoneySum)| {
             json!({
                 "status": status.as_str(),
                 "currency": currency,
@@ -87,7 +112,7 @@ impl PaymentTally {
                 "unvalued": sum.unvalued,
             })
         };
-        self.sums.iter().map(sum).collect()
+        self.sums.sorted().iter().map(sum).collect()
     }
 
     /// Returns the payments of the page in their order, and the position of the next page.
@@ -102,18 +127,17 @@ impl PaymentTally {
 
 /// The paid, waiting and refused money of each day, by operation.
 #[derive(Debug, Default)]
-pub(super) struct DailyMoney(BTreeMap<String, BTreeMap<(PaymentStatus, String), MoneySum>>);
+pub(super) struct DailyMoney(BTreeMap<i64, SumsBy<String>>);
 
 impl DailyMoney {
     pub fn add(&mut self, row: &PaymentRow) {
-        let Some(day) = day_of(row.at) else { return };
-        let of_day = self.0.entry(day).or_default().entry((row.status, row.terms.operation.clone()));
-        of_day.and_modify(|sum| *sum = MoneySum::with(Some(*sum), row)).or_insert_with(|| MoneySum::with(None, row));
+        let day = row.at.as_micros().div_euclid(DAY_MICROS);
+        self.0.entry(day).or_default().add(row, &row.terms.operation);
     }
 
-    /// Returns each of these days, the earliest first.
-    pub fn to_json(&self, days: &[String]) -> Vec<Value> {
-        let one = |((status, operation), sum): (&(PaymentStatus, String), &MoneySum)| {
+    /// Returns each of these days in UTC, the earliest first.
+    pub fn to_json(&self, days: &[Date]) -> Vec<Value> {
+        let one = |(status, operation, sum): &(PaymentStatus, String, MoneySum)| {
             json!({
                 "status": status.as_str(),
                 "operation": operation,
@@ -122,16 +146,12 @@ impl DailyMoney {
                 "unvalued": sum.unvalued,
             })
         };
-        let day = |day: &String| {
-            let sums: Vec<Value> = self.0.get(day).into_iter().flatten().map(one).collect();
-            json!({ "day": day, "sums": sums })
+        let day = |day: &Date| {
+            let begin = day.to_zoned(TimeZone::UTC).map(|begin| begin.timestamp().as_microsecond());
+            let sums = begin.ok().and_then(|begin| self.0.get(&begin.div_euclid(DAY_MICROS)));
+            let sums: Vec<Value> = sums.map(SumsBy::sorted).unwrap_or_default().iter().map(one).collect();
+            json!({ "day": day.to_string(), "sums": sums })
         };
         days.iter().map(day).collect()
     }
-}
-
-/// Returns the day of a time, in UTC.
-pub(super) fn day_of(at: StoreTime) -> Option<String> {
-    let at = Timestamp::from_microsecond(at.as_micros()).ok()?;
-    Some(at.to_zoned(TimeZone::UTC).date().to_string())
 }

@@ -82,9 +82,10 @@ export async function get(path, query) {
 /**
  * @param {string} path
  * @param {any} [body]
+ * @param {number} [deadlineMs]
  */
-export async function post(path, body) {
-  return call("POST", path, body);
+export async function post(path, body, deadlineMs) {
+  return call("POST", path, body, undefined, deadlineMs);
 }
 
 /**
@@ -92,9 +93,10 @@ export async function post(path, body) {
  * @param {string} path
  * @param {any} [body]
  * @param {Record<string, any>} [query]
+ * @param {number} [deadlineMs]
  * @returns {Promise<{ status: number, body: any }>}
  */
-export async function call(method, path, body, query) {
+export async function call(method, path, body, query, deadlineMs = DEADLINE_MS) {
   const pairs = Object.entries(query ?? {}).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
   );
@@ -114,7 +116,7 @@ export async function call(method, path, body, query) {
       credentials: "same-origin",
       cache: "no-store",
       redirect: "error",
-      signal: AbortSignal.timeout(DEADLINE_MS),
+      signal: AbortSignal.timeout(deadlineMs),
     });
   } catch {
     throw noAnswer(method);

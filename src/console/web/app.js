@@ -1,6 +1,7 @@
 // The page: the person who is signed in, the view that is shown, and its refresh.
 
 import { asFailure, call, get, idleTime, now, post, sessionEvents } from "./api.js";
+import { Attention, notificationButton } from "./attention.js";
 import { Changes } from "./changes.js";
 import { ask, reasonField } from "./dialog.js";
 import { byId, errorBox, field, fill, h, toast } from "./dom.js";
@@ -51,11 +52,7 @@ const app = {
   isWarned: false,
   may: (role) => app.me?.roles.includes(role) ?? false,
   refresh: () => refresh(),
-  /** Shows how many holds wait, in the title of the browser's tab. */
-  titleCount(count) {
-    if (count !== null) waiting = count;
-    showTitle();
-  },
+  waiting: (holds, isMore) => attention.take(holds, isMore),
   session() {
     if (app.me === null) throw new Error("nobody is signed in");
     return app.me;
@@ -70,11 +67,11 @@ const app = {
 };
 
 let title = "Sluice";
-/** The holds that wait for this person. */
-let waiting = 0;
+const attention = new Attention(app, showTitle);
 
+/** Shows the name of the view, and how many holds wait, in the title of the browser's tab. */
 function showTitle() {
-  document.title = waiting > 0 && app.me !== null ? `(${waiting}) ${title}` : title;
+  document.title = attention.count && app.me !== null ? `(${attention.count}) ${title}` : title;
 }
 
 /** @param {string} text */
@@ -122,6 +119,7 @@ async function start() {
 function enter(me) {
   app.me = me;
   app.isWarned = false;
+  attention.reset();
   returnToPlace();
   drawHeader();
   changes.start();
@@ -238,6 +236,7 @@ function drawHeader() {
         me.roles.length > 0 ? `Roles: ${me.roles.join(", ")}.` : "No role here: ask an administrator for one.",
       ),
       me.expiresAt && h("p", { class: "muted" }, `Signed in until ${formatTime(me.expiresAt)}.`),
+      me.roles.includes("approver") && notificationButton(),
       h("button", { type: "button", onclick: signOut }, "Sign out"),
       h("button", { type: "button", onclick: endSessions }, "End all sessions…"),
     ),
@@ -415,6 +414,7 @@ function refresh() {
     }
   }, MIN_REFRESH_MS);
   showFreezes();
+  attention.look();
   for (const view of shown) view.refresh?.();
 }
 

@@ -1,7 +1,7 @@
 // Draws the bars of limits and the columns of decisions. Each chart also says in words what it shows.
 
-import { h, svg } from "./dom.js";
-import { formatTime, formatUnits, formatUsd } from "./words.js";
+import { h, svg, table } from "./dom.js";
+import { formatTime, formatUnits, formatUsd, shorten } from "./words.js";
 
 /**
  * Draws a limit: the units in use, those of them that are in flight, and those that a call would add.
@@ -27,7 +27,7 @@ export function limitBar({
   const isFull = used >= max;
   const keyText = Object.entries(key)
     .filter(([name]) => name !== "environment" || environment === undefined)
-    .map(([name, value]) => `${name} ${value}`)
+    .map(([name, value]) => `${name} ${shorten(value, 44)}`)
     .join(", ");
   return h(
     "div",
@@ -48,7 +48,7 @@ export function limitBar({
       flying > 0 && svg("rect", { class: "flying", x: `${taken - flying}%`, width: `${flying}%`, height: "10" }),
       more > 0 && svg("rect", { class: "adds", x: `${taken}%`, width: `${more}%`, height: "10" }),
     ),
-    h("p", { class: "muted words" }, words),
+    words && h("p", { class: "muted words" }, words),
   );
 }
 
@@ -123,31 +123,10 @@ export function drawDecisions(buckets) {
       h(
         "div",
         { class: "scroll", tabindex: "0", role: "region", "aria-label": "Decisions as a table" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              h("th", { scope: "col" }, "From"),
-              VERDICTS.map(([, label]) => h("th", { scope: "col", class: "number" }, label)),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            buckets.map((bucket) =>
-              h(
-                "tr",
-                {},
-                h("th", { scope: "row" }, formatTime(bucket.at)),
-                VERDICTS.map(([verdict]) => h("td", { class: "number" }, String(bucket[verdict]))),
-              ),
-            ),
-          ),
+        table(
+          ["From", ...VERDICTS.map(([, label]) => label)],
+          buckets.map((bucket) => [formatTime(bucket.at), ...VERDICTS.map(([verdict]) => String(bucket[verdict]))]),
+          1,
         ),
       ),
     ),
@@ -165,7 +144,7 @@ export function drawMoney(days) {
     return { day, paid, value, count: paid.reduce((total, one) => total + one.count, 0) };
   });
   const most = sums.reduce((max, { value }) => (value > max ? value : max), 0n);
-  const [width, height, gap] = [600, 120, 2];
+  const [width, height, gap] = [600, 70, 2];
   const each = width / Math.max(1, sums.length);
   const columns = sums.map(({ day, value, count }, at) => {
     if (value === 0n) return null;
@@ -206,37 +185,12 @@ export function drawMoney(days) {
       h(
         "div",
         { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paid money as a table" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              h("th", { scope: "col" }, "Day (UTC)"),
-              h("th", { scope: "col" }, "Operation"),
-              h("th", { scope: "col", class: "number" }, "Payments"),
-              h("th", { scope: "col", class: "number" }, "Value"),
-            ),
+        table(
+          ["Day (UTC)", "Operation", "Payments", "Value"],
+          sums.flatMap(({ day, paid }) =>
+            paid.map((one) => [day, one.operation, String(one.count), formatUsd(BigInt(one.value))]),
           ),
-          h(
-            "tbody",
-            {},
-            sums.flatMap(({ day, paid }) =>
-              paid.map((one) =>
-                h(
-                  "tr",
-                  {},
-                  h("th", { scope: "row" }, day),
-                  h("td", {}, one.operation),
-                  h("td", { class: "number" }, String(one.count)),
-                  h("td", { class: "number" }, formatUsd(BigInt(one.value))),
-                ),
-              ),
-            ),
-          ),
+          2,
         ),
       ),
     ),

@@ -180,6 +180,40 @@ export function badge(word, kind) {
 }
 
 /**
+ * Returns a table. The first cell of a row is its heading; from the column `numbers` on, cells are numbers.
+ * @param {string[]} heads
+ * @param {Child[][]} rows
+ * @param {number} numbers
+ */
+export function table(heads, rows, numbers) {
+  const kind = (/** @type {number} */ at) => (at >= numbers ? "number" : undefined);
+  return h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      rows.map((cells) =>
+        h(
+          "tr",
+          {},
+          cells.map((cell, at) => (at === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: kind(at) }, cell))),
+        ),
+      ),
+    ),
+  );
+}
+
+/**
  * Shows a message at the foot of the page for a while; screen readers read it aloud.
  * @param {string} text
  * @param {string} [kind]

@@ -62,10 +62,16 @@ export function section(app, redraw) {
   return h(
     "section",
     { class: "card", "aria-labelledby": "money" },
-    h("h2", { id: "money" }, "Money"),
+    h(
+      "div",
+      { class: "heading" },
+      h("h2", { id: "money" }, "Money"),
+      isOperator &&
+        h("button", { type: "button", class: "bad", id: "freeze", onclick: () => addFreeze(redraw) }, "Freeze…"),
+    ),
     stops.length > 0 && stopped(stops),
     frozen.length === 0
-      ? h("p", { class: "became good" }, "Nothing is frozen.")
+      ? stops.length === 0 && h("p", { class: "became good" }, "Money is moving: nothing is frozen.")
       : h(
           "ul",
           { class: "plain" },
@@ -92,12 +98,6 @@ export function section(app, redraw) {
             ),
           ),
         ),
-    isOperator &&
-      h(
-        "p",
-        {},
-        h("button", { type: "button", class: "bad", id: "freeze", onclick: () => addFreeze(redraw) }, "Freeze…"),
-      ),
     !isOperator && h("p", { class: "muted" }, "Operators can freeze and unfreeze."),
   );
 }

@@ -2,8 +2,8 @@
 
 import { get, now } from "./api.js";
 import { drawMoney } from "./charts.js";
-import { card, h, select } from "./dom.js";
-import { formatDay, formatUsd, groupDigits } from "./words.js";
+import { card, h, select, table } from "./dom.js";
+import { formatDay, formatTime, formatUsd, groupDigits } from "./words.js";
 
 /**
  * Returns the section on what waits for this person.
@@ -16,11 +16,14 @@ export function needsMe(app) {
     "Needs you",
     async () => {
       const query = { limit: 100, mine: app.may("approver") ? "true" : undefined };
-      const [holds, unknown] = await Promise.all([
+      const [holds, unknown, sets] = await Promise.all([
         get("holds", query),
         get("requests", { state: "unknown", limit: 100 }),
+        app.may("policy-admin") ? get("policies") : null,
       ]);
+      if (query.mine) app.waiting(holds.body.holds, holds.body.next !== null);
       return {
+        isSet: Boolean(sets?.body.candidate),
         holds: holds.body.holds.length,
         more: holds.body.next !== null,
         soon: holds.body.holds[0]?.expiresAt ?? null,
@@ -28,7 +31,7 @@ export function needsMe(app) {
         moreUnknown: unknown.body.next !== null,
       };
     },
-    ({ holds, more, soon, unknown, moreUnknown }) => {
+    ({ holds, more, soon, unknown, moreUnknown, isSet }) => {
       const mine = app.may("approver");
       return h(
         "ul",
@@ -36,9 +39,10 @@ export function needsMe(app) {
         figure(`${holds}${more ? "+" : ""}`, mine ? "holds wait for your vote" : "holds are open", "#/queue", soon),
         figure(
           `${unknown}${moreUnknown ? "+" : ""}`,
-          "calls have an unknown outcome",
+          "calls with an unknown outcome",
           "#/payments/only/status/unknown",
         ),
+        isSet && figure("1", "set of rules waits for two people", "#/policy"),
       );
     },
   );
@@ -114,9 +118,14 @@ export function paid() {
             );
           }),
         ),
+        byOperation(data.days),
         drawMoney(data.days),
-        data.since && h("p", { class: "muted" }, `Counted since ${new Date(data.since).toLocaleString()}.`),
-        h("p", {}, h("a", { href: `#/payments/only/from/${today}` }, "Payments of today (UTC)")),
+        h(
+          "p",
+          { class: "muted" },
+          h("a", { href: `#/payments/only/from/${today}` }, "Payments of today (UTC)"),
+          data.since && `. Counted since ${formatTime(data.since)}.`,
+        ),
       ];
     },
     days,
@@ -126,16 +135,43 @@ export function paid() {
 }
 
 /**
- * Returns the section on what is odd today.
+ * Returns what each operation paid, today and in the days of the chart; null where there is only one.
+ * @param {PaymentDay[]} days
+ */
+function byOperation(days) {
+  const operations = [...new Set(days.flatMap(({ sums }) => sums.filter(isPaid).map(({ operation }) => operation)))];
+  if (operations.length < 2) return null;
+  /**
+   * @param {string} operation
+   * @param {PaymentDay[]} some
+   */
+  const sum = (operation, some) =>
+    formatUsd(
+      some
+        .flatMap(({ sums }) => sums.filter((one) => isPaid(one) && one.operation === operation))
+        .reduce((total, one) => total + BigInt(one.value), 0n),
+    );
+  const rows = operations.map((operation) => [operation, sum(operation, days.slice(-1)), sum(operation, days)]);
+  return table(["Operation", "Today", `${days.length} days`], rows, 1);
+}
+
+/** @param {{ status: PaymentStatus }} sum */
+function isPaid({ status }) {
+  return status === "paid";
+}
+
+/**
+ * Returns the section on what is odd.
+ * @param {UsageSource} source
  * @returns {Card}
  */
-export function odd() {
+export function odd(source) {
   const kinds = /** @type {[string, Record<string, string>, string][]} */ ([
-    ["refused", { status: "refused" }, "payments were refused"],
-    ["unknown", { status: "unknown" }, "payments have an unknown outcome"],
-    ["failed", { status: "failed" }, "payments were executed and failed"],
-    ["returned", { status: "returned" }, "payments were executed and came back"],
-    ["first", { first: "true" }, "payments go to a destination that a rule found never paid before"],
+    ["refused", { status: "refused" }, "payments refused"],
+    ["unknown", { status: "unknown" }, "of unknown outcome"],
+    ["failed", { status: "failed" }, "executed and failed"],
+    ["returned", { status: "returned" }, "executed and came back"],
+    ["first", { first: "true" }, "to a new destination, where a rule asks"],
   ]);
   return card(
     "odd",
@@ -145,16 +181,33 @@ export function odd() {
       /** @type {number[]} */
       const counts = [];
       for (const [, query] of kinds) counts.push((await get("payments", { ...query, from, limit: 1 })).body.count);
-      return counts;
+      const { usage, rates } = await source.get();
+      const isTight = (/** @type {Usage} */ one) => one.used > 0 && one.used >= 0.8 * one.max;
+      return {
+        counts,
+        tight: usage.filter(isTight).length,
+        rates: rates.filter(({ near, limited }) => near + limited > 0),
+      };
     },
-    (counts) =>
+    ({ counts, tight, rates }) => [
       h(
         "ul",
-        { class: "plain figures" },
+        { class: "plain figures two" },
         kinds.map(([, query, words], at) => {
           const [[name, value]] = Object.entries(query);
           return figure(groupDigits(counts[at]), words, `#/payments/only/${name}/${value}`);
         }),
+        figure(groupDigits(tight), "limits at least 80 % full", "#/overview"),
       ),
+      rates.map(({ rate, near, limited }) =>
+        h(
+          "p",
+          { class: "muted" },
+          "Rate ",
+          h("code", {}, rate),
+          `: ${groupDigits(limited)} calls refused, ${groupDigits(near)} near it, since this gate runs.`,
+        ),
+      ),
+    ],
   );
 }

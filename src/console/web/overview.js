@@ -10,6 +10,9 @@ import * as payments from "./money.js";
 import * as standIns from "./standins.js";
 import { formatUnits } from "./words.js";
 
+/** How many limits stand in the first screen. */
+const MAX_FULLEST = 4;
+
 /**
  * @param {App} app
  * @returns {View}
@@ -17,29 +20,27 @@ import { formatUnits } from "./words.js";
 export function view(app) {
   const money = h("div", {});
   const unknown = doubts.section(app);
-  const limits = limitsSection();
+  const usage = loadUsage();
+  const [few, all] = [fullestSection(usage), limitsSection(usage)];
   const decided = decisionsSection();
   const deputies = standIns.section(app);
   const bypass = foreign.section();
-  const [needs, paid, odd] = [payments.needsMe(app), payments.paid(), payments.odd()];
+  const [needs, paid, odd] = [payments.needsMe(app), payments.paid(), payments.odd(usage)];
   const element = h(
     "div",
-    { class: "page" },
+    { class: "page overview" },
     h("h1", {}, "Overview"),
     h(
       "div",
+      { class: "cards glance" },
+      h("div", { class: "stack" }, money, needs.element, odd.element),
+      h("div", { class: "stack" }, paid.element, few.element),
+    ),
+    h(
+      "div",
       { class: "cards" },
-      h(
-        "div",
-        { class: "stack" },
-        money,
-        needs.element,
-        odd.element,
-        unknown.element,
-        bypass.element,
-        deputies.element,
-      ),
-      h("div", { class: "stack" }, paid.element, limits.element, decided.element),
+      h("div", { class: "stack" }, unknown.element, bypass.element, deputies.element),
+      h("div", { class: "stack" }, decided.element, all.element),
     ),
   );
 
@@ -60,12 +61,8 @@ export function view(app) {
 
   function refresh() {
     showMoney();
-    for (const section of [needs, paid, odd]) section.refresh();
-    unknown.refresh();
-    bypass.refresh();
-    limits.refresh();
-    decided.refresh();
-    deputies.refresh();
+    usage.clear();
+    for (const section of [needs, paid, odd, few, unknown, bypass, decided, all, deputies]) section.refresh();
   }
 
   /** Also updates the banner above every view. */
@@ -100,61 +97,92 @@ function groups(usage) {
 /** @param {Usage[]} group */
 function countKeys(group) {
   const full = group.filter((one) => one.used >= one.max).length;
-  return `${group.length} keys${full > 0 ? `, ${full} of them full` : ""}; the fullest:`;
+  return `${group.length} keys${full > 0 ? `, ${full} of them full` : ""}`;
 }
 
-function limitsSection() {
-  return card(
-    "limits",
-    "Limits",
-    /** @returns {Promise<{ usage: Usage[], more: boolean }>} */
-    async () => (await get("usage")).body,
-    (usage) => {
-      const hasBoth = new Set(usage.usage.map((one) => one.environment)).size > 1;
-      /** @param {Usage} one */
-      const bar = (one) =>
-        limitBar({
-          ...one,
-          environment: hasBoth ? undefined : one.environment,
-          adds: one.pending,
-          words: [
-            `${formatUnits(one.left, one.unit)} left`,
-            one.inFlight > 0 && `${formatUnits(one.inFlight, one.unit)} of the usage in flight or of unknown outcome`,
-            one.pending > 0 && `${formatUnits(one.pending, one.unit)} more held for approval`,
-            one.over === "hold" ? "calls beyond it are held" : "calls beyond it are denied",
-          ]
-            .filter(Boolean)
-            .join("; ")
-            .concat("."),
-        });
-      return [
-        usage.usage.length === 0
-          ? h(
-              "p",
-              { class: "muted" },
-              "No limit has any usage now. Limits count calls that were executed, are in flight or have an unknown outcome; held calls do not count yet.",
-            )
-          : [
-              h(
-                "p",
-                { class: "legend muted" },
-                [
-                  ["used", "used"],
-                  ["flying", "in flight or unknown outcome"],
-                  ["adds", "held for approval"],
-                ].map(([kind, word]) =>
-                  h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word),
-                ),
-              ),
-              groups(usage.usage).map((group) =>
-                group.length === 1 ? bar(group[0]) : [h("p", { class: "muted keys" }, countKeys(group)), bar(group[0])],
-              ),
-            ],
-        usage.more &&
-          h("p", { class: "muted" }, "There are more; `sluice policy usage --limit ID` shows one limit completely."),
-      ];
+/** Returns the usage of limits, which three sections share: one request for all of them. */
+function loadUsage() {
+  /** @type {Promise<UsagePage> | null} */
+  let pending = null;
+  return {
+    clear: () => {
+      pending = null;
     },
-  );
+    get: () => {
+      pending ??= get("usage").then(({ body }) => body);
+      return pending;
+    },
+  };
+}
+
+/** @param {Usage} one */
+function wordsOf(one) {
+  return [
+    `${formatUnits(one.left, one.unit)} left`,
+    one.inFlight > 0 && `${formatUnits(one.inFlight, one.unit)} of the usage in flight or of unknown outcome`,
+    one.pending > 0 && `${formatUnits(one.pending, one.unit)} more held for approval`,
+    one.over === "hold" ? "calls beyond it are held" : "calls beyond it are denied",
+  ]
+    .filter(Boolean)
+    .join("; ");
+}
+
+/**
+ * Returns the limits on all money and the fullest of the others, a line each.
+ * @param {UsageSource} source
+ */
+function fullestSection(source) {
+  return card("fullest", "Fullest limits", source.get, ({ usage }) => {
+    const first = groups(usage).slice(0, MAX_FULLEST);
+    if (first.length === 0) return h("p", { class: "muted" }, "No limit has any usage.");
+    return first.map((group) =>
+      limitBar({
+        ...group[0],
+        adds: group[0].pending,
+        words: group.length > 1 ? `The fullest of ${countKeys(group)}.` : "",
+      }),
+    );
+  });
+}
+
+/**
+ * Returns every limit; where there are many keys, the fullest.
+ * @param {UsageSource} source
+ */
+function limitsSection(source) {
+  return card("limits", "Limits", source.get, (usage) => {
+    if (usage.usage.length === 0)
+      return h("p", { class: "muted" }, "No limit has any usage; open holds do not count yet.");
+    const hasBoth = new Set(usage.usage.map((one) => one.environment)).size > 1;
+    /** @param {Usage} one */
+    const bar = (one) =>
+      limitBar({
+        ...one,
+        environment: hasBoth ? undefined : one.environment,
+        adds: one.pending,
+        words: `${wordsOf(one)}.`,
+      });
+    return [
+      h(
+        "p",
+        { class: "legend muted" },
+        [
+          ["used", "used"],
+          ["flying", "in flight or unknown outcome"],
+          ["adds", "held for approval"],
+        ].map(([kind, word]) =>
+          h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word),
+        ),
+      ),
+      groups(usage.usage).map((group) =>
+        group.length === 1
+          ? bar(group[0])
+          : [h("p", { class: "muted keys" }, `${countKeys(group)}; the fullest:`), bar(group[0])],
+      ),
+      usage.more &&
+        h("p", { class: "muted" }, "There are more; `sluice policy usage --limit ID` shows one limit completely."),
+    ];
+  });
 }
 
 function decisionsSection() {

@@ -481,6 +481,11 @@ function drawPayment(payment) {
       "p",
       { class: "acts" },
       payment.hold && h("a", { class: "button", href: `#/hold/${payment.hold}` }, "The hold"),
+      h(
+        "a",
+        { class: "button", href: `#/policy/like/${payment.environment}/${encodeURIComponent(payment.name)}` },
+        payment.status === "refused" ? "Why, and what would let it pass" : "How it would be decided now",
+      ),
       to?.name && toList && h("a", { class: "button", href: toList }, "All payments to this destination"),
       h(
         "a",

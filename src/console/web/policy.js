@@ -1,25 +1,26 @@
-// The policies in force, the set that waits for approval, and explanations of calls.
+// The policies in force, the set that waits for approval, sets that somebody tries, and explanations of calls.
 
-import { asFailure, get, post } from "./api.js";
+import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { badge, errorBox, field, fill, h, offerOperations, select, timeTag, toast, withCode } from "./dom.js";
+import { badge, errorBox, fill, h, timeTag, toast } from "./dom.js";
+import { explainSection } from "./explain.js";
 import { hindsight } from "./hindsight.js";
-import { formatAgo, formatUnits, formatUsd, personName } from "./words.js";
-
-/** @type {Record<Effect, [string, string]>} */
-const EFFECTS = { allow: ["Allowed", "good"], hold: ["Held for approval", "waits"], deny: ["Denied", "bad"] };
+import { passTables, ruleItem, versionCode } from "./tables.js";
+import { trialSection } from "./trial.js";
+import { EFFECTS, formatAgo, personName } from "./words.js";
 
 /** When to look again for what the gate is still reading. */
 const SOON_MS = 1000;
 
 /**
  * @param {App} app
+ * @param {string[]} path `like`, and the environment and name of a payment to explain
  * @returns {View}
  */
-export function view(app) {
+export function view(app, [word, ...like]) {
   const body = h("div", { class: "cards" }, h("p", { class: "waiting" }, "One moment…"));
-  const explain = explainSection();
-  const element = h("div", { class: "page" }, h("h1", {}, "Rules"), body, explain.element);
+  const explain = explainSection(word === "like" ? like : []);
+  const element = h("div", { class: "page" }, h("h1", {}, "Rules"), body, explain.element, trialSection(app));
   let last = "";
 
   async function refresh() {
@@ -39,16 +40,11 @@ export function view(app) {
     last = text;
     fill(body, candidateSection(app, policies, refresh), tableSection(policies), inForce(policies));
     if (policies.candidate?.history === null) setTimeout(refresh, SOON_MS);
-    explain.offer(policies.operations);
+    explain.offer(policies);
   }
 
   refresh();
   return { title: "Rules", element, refresh };
-}
-
-/** @param {string} version */
-function versionCode(version) {
-  return h("code", { title: version }, version.slice(0, 16));
 }
 
 /** @param {Policies} policies */
@@ -109,55 +105,6 @@ function tableSection({ version }) {
       "The largest single amounts, as the analysis proves them; limits that are used up stop smaller ones.",
     ),
     content,
-  );
-}
-
-/** @param {PassTable} table */
-function passTables({ people, operations }) {
-  const heads = people.map((count) => (count === 0 ? "Nobody" : count === 1 ? "1 person" : `${count} people`));
-  return operations.map(({ operation, rows, limits }) => [
-    h("h3", {}, h("code", {}, operation)),
-    h(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": operation },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["Caller", "Destination", ...heads].map((head) => h("th", { scope: "col" }, head)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.map(({ environment, caller, destination, most }) =>
-            h(
-              "tr",
-              {},
-              h("td", {}, withCode(environment === null ? caller : `${environment}, ${caller}`)),
-              h("td", {}, withCode(destination)),
-              most.map(({ words }) => h("td", {}, words)),
-            ),
-          ),
-        ),
-      ),
-    ),
-    limits.length > 0 && h("dl", { class: "rules" }, limits.map(ruleItem)),
-  ]);
-}
-
-/** @param {Rule} rule */
-function ruleItem({ id, words, mode }) {
-  return h(
-    "div",
-    {},
-    h("dt", {}, h("code", {}, id), mode === "shadow" && badge("shadow mode", "note")),
-    h("dd", {}, withCode(words)),
   );
 }
 
@@ -261,152 +208,4 @@ async function agree(candidate, now, refresh) {
       : "Fully approved: it comes into force on every node.",
   );
   refresh();
-}
-
-const EXAMPLE = `{
-  "requestId": "example-1",
-  "source": {"chain": "POLYGON", "currency": "usdt", "amount": "2500"},
-  "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}
-}`;
-
-function explainSection() {
-  /**
-   * @param {string} value
-   * @param {Props} [props]
-   */
-  const text = (value, props) =>
-    h("input", { type: "text", value, autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...props });
-  const environment = select(
-    [
-      ["production", "Production"],
-      ["sandbox", "Sandbox"],
-    ],
-    "production",
-  );
-  const operation = select([["createSwap", "createSwap"]], "createSwap");
-  const issuer = text("");
-  const subject = text("someone");
-  const roles = text("");
-  const body = h("textarea", { rows: "7", spellcheck: "false", autocomplete: "off" });
-  body.value = EXAMPLE;
-  const byStore = h("input", { type: "checkbox", checked: true, id: "by-store" });
-  const result = h("div", { "aria-live": "polite" });
-  const button = h("button", { type: "submit", class: "primary" }, "Explain");
-  const form = h(
-    "form",
-    { novalidate: true },
-    h(
-      "div",
-      { class: "grid" },
-      field("Environment", environment),
-      field("Operation", operation),
-      field("Caller's issuer", issuer, "The issuer's name in the configuration."),
-      field("Caller", subject),
-      field("Roles", roles, "Separated by commas."),
-    ),
-    field("Body, as JSON", body),
-    h(
-      "p",
-      { class: "check" },
-      byStore,
-      h("label", { for: "by-store" }, "Include earlier payments and the usage of limits"),
-    ),
-    button,
-  );
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    let sent;
-    try {
-      sent = body.value.trim() === "" ? undefined : JSON.parse(body.value);
-    } catch (error) {
-      fill(result, errorBox(new Error(`The body is not JSON: ${asFailure(error).message}.`)));
-      return;
-    }
-    const caller = {
-      issuer: issuer.value.trim(),
-      subject: subject.value.trim(),
-      roles: roles.value
-        .split(",")
-        .map((role) => role.trim())
-        .filter(Boolean),
-    };
-    button.disabled = true;
-    try {
-      const call = {
-        environment: environment.value,
-        operation: operation.value.trim(),
-        caller,
-        body: sent,
-        byStore: byStore.checked,
-      };
-      fill(result, explanation((await post("explain", call)).body));
-    } catch (failure) {
-      fill(result, errorBox(failure));
-    }
-    button.disabled = false;
-  });
-  const element = h(
-    "section",
-    { class: "card", "aria-labelledby": "explain" },
-    h("h2", { id: "explain" }, "How would a call be decided?"),
-    h("p", { class: "muted" }, "Nothing is sent and nothing is counted."),
-    form,
-    result,
-  );
-  /** @param {Operation[]} operations */
-  const offer = (operations) => offerOperations(operation, operations, (one) => one.class !== "read");
-  return { element, offer };
-}
-
-/** @param {Explanation} answer */
-function explanation(answer) {
-  const [word, kind] = EFFECTS[answer.effect];
-  /**
-   * @param {string} title
-   * @param {string[]} items
-   */
-  const list = (title, items) =>
-    items.length > 0 && [
-      h("h4", {}, title),
-      h(
-        "ul",
-        {},
-        items.map((item) => h("li", {}, item)),
-      ),
-    ];
-  return h(
-    "div",
-    { class: `became ${kind}` },
-    h(
-      "p",
-      {},
-      h("strong", {}, word),
-      answer.microUsd !== null && `, worth ${formatUsd(answer.microUsd)}`,
-      answer.approvals.length > 0 && `; needs approval: ${answer.approvals.join(", ")}`,
-      ".",
-    ),
-    list(
-      "Because",
-      answer.reasons.map(({ cause, text }) => `${cause}: ${text}`),
-    ),
-    list(
-      "Overridden",
-      answer.outweighed.map(({ cause, text }) => `${cause}: ${text}`),
-    ),
-    list(
-      "In shadow mode",
-      answer.shadows.map(({ cause, text }) => `${cause}: ${text}`),
-    ),
-    list(
-      "Counts in",
-      answer.counts.map(
-        ({ limit, unit, units, used, max }) =>
-          `${limit}: ${formatUnits(units, unit)}${used === null ? "" : ` on top of ${formatUnits(used, unit)}`} of ${formatUnits(max, unit)}`,
-      ),
-    ),
-    list(
-      "Nearly matching rules",
-      answer.near.map(({ rule: id, missing }) => `${id}: ${missing}`),
-    ),
-  );
 }

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { approveAll, lookedAt } from "./batch.js";
 import { badge, byId, errorBox, fill, h, select, withCode } from "./dom.js";
 import { rowRisk } from "./risk.js";
+import { otherValue } from "./vote.js";
 import {
   addAmounts,
   compareAmounts,
@@ -107,8 +108,8 @@ export function view(app) {
     [
       ["", "First to expire"],
       ["amount", "Largest amount"],
-      ["caller", "By caller"],
-      ["destination", "By destination"],
+      ["caller", "Group by caller"],
+      ["destination", "Group by destination"],
     ],
     "",
     { "aria-label": "Order" },
@@ -201,13 +202,24 @@ export function view(app) {
       operation.append(h("option", { value: hold.operation }, hold.operation));
     }
     const shown = ordered(holds, filters.order);
-    const wanted = shown.map((hold) => {
-      const text = JSON.stringify(hold);
-      const old = rows.get(hold.id);
+    /**
+     * Returns the element that shows these data; one that shows them already stays.
+     * @param {string} id
+     * @param {unknown} data
+     * @param {() => HTMLElement} make
+     */
+    const kept = (id, data, make) => {
+      const text = JSON.stringify(data);
+      const old = rows.get(id);
       if (old?.text === text) return old.element;
-      const element = row(hold, app);
-      rows.set(hold.id, { element, text });
+      const element = make();
+      rows.set(id, { element, text });
       return element;
+    };
+    const wanted = grouped(shown, filters.order).flatMap(([name, some]) => {
+      const sum = `${some.length} · ${sumsOf(some)}`;
+      const heading = name === null ? [] : [kept(`group ${name}`, [name, sum], () => groupHeading(name, sum))];
+      return [...heading, ...some.map((hold) => kept(hold.id, hold, () => row(hold, app)))];
     });
     arrange(list, wanted);
     mark();
@@ -215,7 +227,8 @@ export function view(app) {
       holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${COUNT_WORDS[filters.whose]}`;
     fill(status, shown.length === 0 && emptyNote(filters), next !== null && more);
     sums.textContent = sumsOf(shown);
-    if (isJudge && filters.whose !== "ended") app.titleCount(filters.whose === "mine" ? holds.length : null);
+    const isPlain = filters.environment === "" && filters.operation === "" && filters.words === "";
+    if (filters.whose === "mine" && isPlain) app.waiting(holds, next !== null);
     const ready = lookedAt(app, holds).length;
     batch.hidden = ready < 2;
     batch.textContent = `Approve ${ready} you looked at…`;
@@ -272,6 +285,7 @@ function row(hold, app) {
   const [word, kind] = stateLabel(hold.state);
   const mine = hold.votes.some((vote) => personName(vote) === personName(app.session().person));
   const isOpen = hold.state === "pending";
+  const who = hold.requester ?? hold.owner.subject;
   return h(
     "li",
     {},
@@ -286,7 +300,7 @@ function row(hold, app) {
           ? h("span", { class: "left" }, formatTime(hold.endedAt))
           : h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due),
       ),
-      h("span", { class: "what" }, moves.direction || hold.operation),
+      h("span", { class: "what" }, moves.direction || hold.operation, otherValue(hold, moves)),
       moves.destination &&
         h(
           "span",
@@ -299,20 +313,24 @@ function row(hold, app) {
         "span",
         { class: "who" },
         h("span", { class: "muted" }, "requested by "),
-        hold.requester ?? hold.owner.subject,
-        h("span", { class: "muted age" }, ", ", h("span", { "data-ago": hold.createdAt }, formatAgo(hold.createdAt))),
+        h("span", { class: "name", title: who }, who),
+        h("span", { class: "muted age" }, h("span", { "data-ago": hold.createdAt }, formatAgo(hold.createdAt))),
       ),
       h(
         "span",
         { class: "why" },
-        moves.direction && `${hold.operation} · `,
-        hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, withCode(reason.text)]),
+        hold.environment === "sandbox" && badge("Sandbox", "note"),
+        isOpen && rowRisk(hold).map(({ kind, text }) => badge(text, kind)),
+        h(
+          "span",
+          { class: "text" },
+          hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, withCode(reason.text)]),
+          moves.direction && ` · ${hold.operation}`,
+        ),
       ),
       h(
         "span",
         { class: "votes" },
-        hold.environment === "sandbox" && badge("Sandbox", "note"),
-        isOpen && rowRisk(hold).map(({ kind, text }) => badge(text, kind)),
         isOpen
           ? h(
               "span",
@@ -339,10 +357,43 @@ function ordered(holds, order) {
   /** @type {Record<string, (a: Hold, b: Hold) => number>} */
   const orders = {
     amount: (a, b) => compareAmounts(amount(b), amount(a)),
-    caller: (a, b) => (a.requester ?? a.owner.subject).localeCompare(b.requester ?? b.owner.subject),
-    destination: (a, b) => (a.destination?.name ?? "").localeCompare(b.destination?.name ?? ""),
+    caller: (a, b) => groupOf(a, "caller").localeCompare(groupOf(b, "caller")),
+    destination: (a, b) => groupOf(a, "destination").localeCompare(groupOf(b, "destination")),
   };
   return order === "" ? holds : [...holds].sort(orders[order]);
+}
+
+/**
+ * Returns the group of a hold: its caller, or its destination with the lists that know it.
+ * @param {Hold} hold
+ * @param {string} order
+ */
+function groupOf(hold, order) {
+  if (order === "caller") return hold.requester ?? hold.owner.subject;
+  const { name, lists } = hold.destination ?? { name: null, lists: [] };
+  return [...lists, name ?? "no destination"].join(" ");
+}
+
+/**
+ * Divides ordered holds into groups; holds in an order without groups are one group without a name.
+ * @param {Hold[]} holds
+ * @param {string} order
+ * @returns {[string | null, Hold[]][]}
+ */
+function grouped(holds, order) {
+  if (order !== "caller" && order !== "destination") return [[null, holds]];
+  /** @type {Map<string, Hold[]>} */
+  const groups = new Map();
+  for (const hold of holds) groups.set(groupOf(hold, order), [...(groups.get(groupOf(hold, order)) ?? []), hold]);
+  return [...groups];
+}
+
+/**
+ * @param {string} name
+ * @param {string} sum
+ */
+function groupHeading(name, sum) {
+  return h("li", { class: "group" }, h("h2", {}, name), h("span", { class: "muted number" }, sum));
 }
 
 /**

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import { formatAgo, formatUnits, groupDigits, movement, tenthsOfMean } from "./words.js";
 
-/** @typedef {{ kind: "bad" | "warn" | "good" | "", text: string, href?: string }} RiskFact */
+/** @typedef {{ kind: "bad" | "warn" | "good" | "", text: string, href?: string, unlike?: string[] }} RiskFact */
 
 /**
  * Returns what the list knows of a hold's risk, for its row.
@@ -12,14 +12,15 @@ import { formatAgo, formatUnits, groupDigits, movement, tenthsOfMean } from "./w
  * @returns {RiskFact[]}
  */
 export function rowRisk(hold) {
-  const { destination, newDestination } = hold;
+  const { destination, equalPayment, newDestination } = hold;
   /** @type {RiskFact[]} */
   const facts = [];
   if (destination?.lookAlike)
     facts.push({ kind: "bad", text: `Looks like ${destination.lookAlike.lists.join(", ")}, and is not` });
   if (newDestination) facts.push({ kind: "warn", text: "New destination" });
-  if (hold.reasons.some((reason) => reason.rule === "same-payment-twice"))
-    facts.push({ kind: "warn", text: "Same payment again" });
+  if (equalPayment) facts.push({ kind: "warn", text: "Same payment again" });
+  if (hold.reasons.some((reason) => reason.text.startsWith("over the limit")))
+    facts.push({ kind: "warn", text: "Over a limit" });
   return facts;
 }
 
@@ -39,6 +40,7 @@ export async function riskOf(hold) {
     facts.push({
       kind: "bad",
       text: `This address begins and ends like ${name} of ${lists.join(", ")}, and is another one.`,
+      unlike: destination.name ? [destination.name, name] : undefined,
     });
   }
   if (destination && destination.lists.length > 0)
@@ -99,15 +101,26 @@ export function drawRisk(facts) {
   return h(
     "ul",
     { class: "plain risk" },
-    facts.map(({ kind, text, href }) =>
+    facts.map(({ kind, text, href, unlike }) =>
       h(
         "li",
         { class: kind },
         h("strong", {}, `${words[kind]}: `),
         href ? h("a", { href }, text) : h("span", {}, text),
+        unlike && h("span", { class: "code unlike" }, differences(unlike[0], unlike[1])),
       ),
     ),
   );
+}
+
+/**
+ * Marks the characters of a name that another one does not have at their place.
+ * @param {string} name
+ * @param {string} other
+ * @returns {Child[]}
+ */
+function differences(name, other) {
+  return [...name].map((letter, at) => (letter === other[at] ? letter : h("mark", {}, letter)));
 }
 
 /**

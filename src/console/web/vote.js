@@ -3,10 +3,10 @@
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { h, toast } from "./dom.js";
+import { h, toast, withCode } from "./dom.js";
 import { causesDigest, fingerprint } from "./fingerprint.js";
 import { drawRisk, whenSent } from "./risk.js";
-import { missingVotes, movement, personName, shorten } from "./words.js";
+import { compareAmounts, formatAgo, groupDigits, missingVotes, movement, personName, shorten } from "./words.js";
 
 /** @typedef {(hold: Hold) => Promise<void>} Draw */
 /** @typedef {import("./risk.js").RiskFact[]} Risk */
@@ -111,6 +111,17 @@ function valueInUsd(hold) {
 }
 
 /**
+ * Returns the value of a hold where its amount does not say it already.
+ * @param {Hold} hold
+ * @param {Movement} moves
+ */
+export function otherValue(hold, moves) {
+  const value = valueInUsd(hold)?.split(" ")[0];
+  const isSame = value && moves.amounts.length > 0 && compareAmounts(value, moves.amounts[0]) === 0;
+  return value && !isSame && h("span", { class: "muted" }, `, worth ${groupDigits(value)} USD`);
+}
+
+/**
  * Repeats what the hold would do.
  * @param {Hold} hold
  * @param {Movement} moves
@@ -127,9 +138,31 @@ function summary(hold, moves) {
         "div",
         {},
         h("dt", {}, "to"),
-        h("dd", { class: "code" }, `${moves.destination.what} ${moves.destination.name}`),
+        h(
+          "dd",
+          {},
+          hold.destination?.lists.map((name) => h("strong", { class: "known" }, `${name} `)),
+          h("span", { class: "code" }, `${moves.destination.what} ${moves.destination.name}`),
+        ),
       ),
-    h("div", {}, h("dt", {}, "requested by"), h("dd", {}, hold.requester ?? hold.owner.subject)),
+    h(
+      "div",
+      {},
+      h("dt", {}, "why held"),
+      h(
+        "dd",
+        {},
+        hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, withCode(reason.text)]),
+      ),
+    ),
+    h(
+      "div",
+      {},
+      h("dt", {}, "requested by"),
+      h("dd", {}, hold.requester ?? hold.owner.subject, `, ${formatAgo(hold.createdAt)}`),
+    ),
+    hold.votes.length > 0 &&
+      h("div", {}, h("dt", {}, "approved by"), h("dd", {}, hold.votes.map(personName).join(", "))),
     h("div", {}, h("dt", {}, "in"), h("dd", {}, hold.environment)),
   );
 }

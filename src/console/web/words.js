@@ -66,8 +66,11 @@ export function movement(hold) {
   const [from, to] = [parseParty(wordOf(hold, "from")), parseParty(wordOf(hold, "to"))];
   const does = (wordOf(hold, "does") ?? hold.operation).replace(/ \([A-Za-z0-9]+\)$/, "");
   const main = [from, to].find((end) => end.amount !== null);
-  const ends = [from, to].map((end) =>
-    [end.currency?.toUpperCase(), end.chain && `on ${end.chain}`].filter(Boolean).join(" "),
+  const isOneChain = from.chain === to.chain;
+  const ends = [from, to].map((end, at) =>
+    [end.currency?.toUpperCase(), end.chain && (at === 1 || !isOneChain) && `on ${end.chain}`]
+      .filter(Boolean)
+      .join(" "),
   );
   const last =
     to.names.at(-1) ??
@@ -150,6 +153,9 @@ export function formatTime(iso) {
     ? at.toLocaleTimeString(undefined, time)
     : at.toLocaleString(undefined, { ...time, day: "numeric", month: "short", year: "numeric" });
 }
+
+/** @type {Record<Effect, [string, string]>} */
+export const EFFECTS = { allow: ["Allowed", "good"], hold: ["Held for approval", "waits"], deny: ["Denied", "bad"] };
 
 /** @type {Record<HoldState, [string, string]>} */
 const STATES = {

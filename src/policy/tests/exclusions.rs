@@ -131,7 +131,7 @@ fn descriptions_stand_in_every_reason_and_change_the_version_but_no_outcome() {
     };
     assert_eq!(
         text("5"),
-        "held for `two` (Two who know the supplier): A stolen token would pay somebody new.; `@known`: Accounts that \
+        "needs 2 of `ops` (Two who know the supplier): A stolen token would pay somebody new.; `@known`: Accounts that \
          purchasing confirmed"
     );
     assert_eq!(text("101"), "over the limit of 100 USD: The bank takes no more.");

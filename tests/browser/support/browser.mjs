@@ -1,6 +1,7 @@
 // A real browser. Each person in it has their own cookies.
 
 import { readFile } from "node:fs/promises";
+import path from "node:path";
 
 import { AXE, chromium, firefox } from "./tools.mjs";
 
@@ -60,6 +61,18 @@ export async function openBrowser() {
 }
 
 /**
+ * Serves the page's files from the folder that `PAGE` names, so that a change can be looked at without a build.
+ * @param {import("playwright-core").BrowserContext} context
+ */
+async function serveFromFolder(context) {
+  const folder = process.env.PAGE;
+  if (folder)
+    await context.route("**/page/*", (route) =>
+      route.fulfill({ path: path.join(folder, path.basename(route.request().url())) }),
+    );
+}
+
+/**
  * Opens a page for a new person, and records its problems.
  * @param {Browser} browser
  * @param {string} url
@@ -76,6 +89,7 @@ export async function openPage(
     reducedMotion: "reduce",
     ignoreHTTPSErrors,
   });
+  await serveFromFolder(context);
   return openRecorded(context, url, expects);
 }
 

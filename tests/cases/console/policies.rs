@@ -118,6 +118,69 @@ fn a_request_is_explained_and_nothing_is_done() {
     }
 }
 
+/// The page asks for a call by a form: the gate names the fields of each operation, and the issuers.
+#[test]
+fn a_form_for_every_call_is_described() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let shown = ask(&gate, "GET", "policies", &viewer(), None);
+    assert_described(&shown, "policies");
+    let shown = shown.json();
+    assert!(shown["issuers"].as_array().unwrap().contains(&json!("main")), "{shown}");
+    let operation = |name: &str| {
+        let all = shown["operations"].as_array().unwrap();
+        all.iter().find(|one| one["operation"] == name).unwrap().clone()
+    };
+    let amount = json!({"pointer": "/source/amount", "kind": "text", "choices": []});
+    assert!(operation("createSwap")["fields"].as_array().unwrap().contains(&amount), "{}", operation("createSwap"));
+    assert_eq!(operation("acceptOffer")["fields"], json!([]));
+    assert_eq!(operation("acceptOffer")["path"].as_array().unwrap().len(), 1);
+    assert_eq!(operation("listUsers")["fields"], json!([]));
+}
+
+/// A policy admin tries a set: its errors, or its changes, its table and what it would have changed. It is not in force
+/// afterwards, and it does not wait.
+#[test]
+fn a_set_is_tried_and_changes_nothing() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    assert_eq!((pay(&gate, "90"), pay(&gate, "130")), (200, 403));
+    let admin = token_of(PEOPLE, "anna", &["policy-admin"]);
+    let attempt = |token: &str, text: &str| {
+        let files = json!({"files": [{"name": "all.toml", "text": text}]});
+        ask(&gate, "POST", "policies/try", token, Some(files))
+    };
+    let before = ask(&gate, "GET", "policies", &admin, None).json();
+    let larger = RULES.replace("(0, 100]", "(0, 140]").replace("\"deny\"\nwhen", "\"deny\"\nmode = \"shadow\"\nwhen");
+    let tried = attempt(&admin, &larger);
+    assert_described(&tried, "triedPolicies");
+    let tried = tried.json();
+    assert_eq!((&tried["loosens"], &tried["inForce"]), (&json!(true), &before["version"]));
+    assert_ne!(tried["version"], before["version"]);
+    assert!(tried["words"].as_str().unwrap().contains("100.000001 USD to 140 USD"), "{tried}");
+    let most = tried["table"]["operations"][0]["rows"][0]["most"][0]["words"].as_str().unwrap();
+    assert!(most.contains("140"), "{tried}");
+    let week = &tried["history"]["windows"][0];
+    assert_eq!((&week["decisions"], &week["changes"][0]["then"]), (&json!(2), &json!("allow")), "{tried}");
+
+    let same = attempt(&admin, RULES).json();
+    assert_eq!((&same["loosens"], &same["version"]), (&json!(false), &before["version"]), "{same}");
+    let faulty = attempt(&admin, &RULES.replace("createSwap", "createSwop"));
+    assert_described(&faulty, "triedPolicies");
+    let faulty = faulty.json();
+    assert_eq!(faulty["version"], Value::Null);
+    let finding = faulty["findings"][0].clone();
+    assert!(finding["text"].as_str().unwrap().starts_with("error: all.toml:"), "{finding}");
+    assert_eq!(finding["error"], true);
+
+    assert_eq!(attempt(&viewer(), RULES).status, 403);
+    let twice = json!({"files": [{"name": "a.toml", "text": ""}, {"name": "a.toml", "text": ""}]});
+    assert_eq!(ask(&gate, "POST", "policies/try", &admin, Some(twice)).status, 400);
+    let after = ask(&gate, "GET", "policies", &admin, None).json();
+    assert_eq!((&after["version"], &after["candidate"]), (&before["version"], &Value::Null));
+    assert_eq!(pay(&gate, "131"), 403);
+}
+
 #[test]
 fn what_cannot_be_explained_is_refused() {
     let upstream = Upstream::start();

@@ -52,11 +52,14 @@ fn caller_approver_and_auditor_see_what_a_rule_is_for() {
     let tron = tron.replace("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy");
     let answer = post("/v2/wallets/swaps").json(tron).send(gate.production());
     let reason = &answer.json()["error"]["details"]["rules"][0];
-    assert_eq!(*reason, json!({ "rule": "no-tron", "text": "deny by rule: The custodian has no Tron." }), "{answer}");
+    assert_eq!(*reason, json!({ "rule": "no-tron", "text": "denied by rule: The custodian has no Tron." }), "{answer}");
     let hold = swap("d-2", "90").send(gate.production()).json()["hold"].clone();
     let id = text(&hold, "id").to_owned();
     let (_, out, _) = command(&gate, &["approvals", "show", &id], "ops-1");
-    assert!(out.contains("why     held for `dual`: A stolen token would pay somebody new. (newcomers)"), "{out}");
+    assert!(
+        out.contains("why     needs 2 of `ops` and 1 of `finance`: A stolen token would pay somebody new. (newcomers)"),
+        "{out}"
+    );
     let shown = ask(&gate, "GET", &format!("holds/{id}"), &approver("ops-1"), None).json();
     assert!(text(&shown["reasons"][0], "text").contains("somebody new"), "{shown}");
     let described = |what: &str| {

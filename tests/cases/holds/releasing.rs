@@ -88,7 +88,7 @@ fn a_full_window_is_obeyed_and_only_its_own_approval_exceeds_it() {
             assert_eq!(sent(&upstream), 1);
             let path = format!("holds/{}", text(&second, "id"));
             let shown = ask(&gate, "GET", &path, &approver("ops-1"), None).json();
-            let reason = serde_json::json!({"rule": "hour", "text": "over the limit of 700 USD, up to 1200 USD: held for `dual`"});
+            let reason = serde_json::json!({"rule": "hour", "text": "over the limit of 700 USD, up to 1200 USD: needs 2 of `ops` and 1 of `finance`"});
             assert!(shown["reasons"].as_array().unwrap().contains(&reason), "{shown}");
             assert_eq!((&shown["votes"], &shown["causes"]), (&serde_json::json!([]), &super::causes(&shown).into()));
             // A vote for what was shown before is none.

@@ -1,0 +1,144 @@
+"""Asks the console for payments where the journal has many of them, and reports how long a first page takes.
+
+Usage: `python tests/tools/payments.py SLUICE [--count N]` (20,000 by default).
+
+A gate makes some swaps and is stopped. Many more, made from its own entries with seeded amounts and times, are put
+before them in its journal, and the gate starts again. The list reads the journal in bounded parts, so that answers come
+while it is still being read; then the sums are exact and complete. Times are reported, not checked: the machine may be
+busy.
+"""
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+import tempfile
+import time
+from datetime import datetime, timedelta
+from decimal import Decimal
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import gate as gates
+from gate import free_port, make_token, start_simulator, wait_until
+from people import PEOPLE, people_config
+from report import Report
+from swaps import KillableGate, post_swap
+
+SEED = 26
+REAL = 3
+CALLERS = ("payroll", "treasury", "marketplace", "erp")
+READ_SECONDS = 900
+PAGES = 21
+# A page of 50 payments.
+MAX_PAGE_BYTES = 128 * 1024
+
+
+def make_lines(sending: dict[str, Any], executed: dict[str, Any], count: int) -> tuple[list[dict[str, Any]], Decimal]:
+    """Returns the lines of many payments, like these two lines of one, and the sum of their amounts."""
+    seeded = random.Random(SEED)
+    begin = datetime.fromisoformat(sending["at"]) - timedelta(days=20)
+    lines, total = [], Decimal(0)
+    for nth in range(count):
+        units = seeded.randrange(1, 900_000_000)
+        words = f"{units // 1_000_000}.{units % 1_000_000:06}"
+        total += Decimal(words)
+        at = f"{(begin + timedelta(seconds=nth)).isoformat(timespec='microseconds').replace('+00:00', 'Z')}"
+        for line in (sending, executed):
+            entry = {name: value for name, value in line["entry"].items() if name != "steps"}
+            entry["claim"] = f"request/made-{nth}"
+            entry["owner"] = {"issuer": "tools", "subject": CALLERS[nth % len(CALLERS)]}
+            if "operands" in entry:
+                source = {"amount": words, "chain": "POLYGON", "currency": "usdt"}
+                entry["operands"] = {**entry["operands"], "source": source, "value": units}
+            lines.append({**line, "at": at, "entry": entry})
+    return lines, total
+
+
+def chained(lines: list[dict[str, Any]]) -> str:
+    """Writes lines of a journal, each with the hash of the one before."""
+    written, previous = [], bytes(32)
+    for line in lines:
+        bare = {name: value for name, value in line.items() if name not in ("hash", "previous")}
+        text = json.dumps(bare, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+        digest = hashlib.sha256(previous + text.encode()).digest()
+        whole = {**bare, "hash": digest.hex(), "previous": previous.hex()}
+        written.append(json.dumps(whole, separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n")
+        previous = digest
+    return "".join(written)
+
+
+def ask(port: int, target: str) -> tuple[int, bytes]:
+    """Asks the console as a person who may see everything."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    token = make_token("auditor", PEOPLE, roles=["viewer"])
+    connection.request("GET", f"/sluice/v1/{target}", headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binary")
+    parser.add_argument("--count", type=int, default=20_000)
+    arguments = parser.parse_args()
+    report = Report()
+    # The made part is one file; a gate of its own would begin a new one long before, and start sooner.
+    gates.START_SECONDS = READ_SECONDS
+    with start_simulator(arguments.binary) as upstream, tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        port = free_port()
+        console = people_config(port) + "payments_indexed = 2_000_000\n"
+        gate = KillableGate(arguments.binary, upstream, Path(folder), console)
+        gate.start()
+        for nth in range(REAL):
+            reply = post_swap(gate.port, f"real-{nth}")
+            report.check_that(f"swap {nth} is executed", reply is not None and reply.status == 201, reply)
+        gate.stop()
+        [journal] = sorted(gate.audit_folder.glob("audit-*-00000001.jsonl"))
+        head, *real = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+        [sending, executed] = [line for line in real if line.get("entry", {}).get("claim") == "request/real-0"][:2]
+        made, total = make_lines(sending, executed, arguments.count)
+        journal.write_text(chained([head, *made, *real]), encoding="utf-8")
+        gate.start()
+        check_pages(report, port, arguments.count + REAL, total + REAL * 10)
+        gate.stop()
+    return report.close()
+
+
+def check_pages(report: Report, port: int, count: int, total: Decimal) -> None:
+    """Asks until the whole journal is read, then for pages in both orders."""
+    begin = time.monotonic()
+    status, body = ask(port, "payments?limit=50")
+    first = time.monotonic() - begin
+    answer = json.loads(body)
+    report.check_that("an answer comes before all is read", status == 200 and len(answer["payments"]) == 50, body[:300])
+    is_read = wait_until(lambda: not json.loads(ask(port, "payments?limit=1")[1])["reading"], READ_SECONDS)
+    report.check_that("the journal is read", is_read, "it is still being read")
+    whole = time.monotonic() - begin
+    print(f"{count} payments: the first answer after {first * 1000:.0f} ms, all read after {whole:.1f} s")
+    for target in (
+        "payments?limit=50",
+        "payments?limit=50&sort=value",
+        "payments?limit=50&caller=erp",
+        "payments/days",
+    ):
+        times = []
+        for _ in range(PAGES):
+            begin = time.monotonic()
+            status, body = ask(port, target)
+            times.append(time.monotonic() - begin)
+        report.check_that(f"{target} is answered", status == 200, body[:300])
+        report.check_that(f"{target} is small", len(body) <= MAX_PAGE_BYTES, len(body))
+        print(f"{target}: median {sorted(times)[PAGES // 2] * 1000:.0f} ms, longest {max(times) * 1000:.0f} ms")
+    answer = json.loads(ask(port, "payments?limit=50")[1])
+    report.check_that("all payments are counted", answer["count"] == count and answer["complete"], answer["count"])
+    [paid] = [one for one in answer["sums"] if one["status"] == "paid"]
+    report.check_that("the sum is exact", Decimal(paid["amount"]) == total, f"{paid['amount']} is not {total}")
+    names = [one["name"] for one in answer["payments"]]
+    report.check_that("the newest come first", names[:REAL] == [f"real-{nth}" for nth in reversed(range(REAL))], names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
