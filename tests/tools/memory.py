@@ -2,10 +2,11 @@
 
 Usage: `python tests/tools/memory.py SLUICE [--long]`.
 
-Callers of several addresses open as many connections as they get and leave them idle; send half heads; take no answers
-of 4 MiB; send bodies that do not end. The gate stays within the memory that deploy/kubernetes/base/kubernetes.yaml allows it, and gives
-the memory back. Then swaps are made (short: 3,000, long: 300,000), the gate is killed, and its next start takes little
-memory. The bound is the container's: it counts the program, its heap and its stacks.
+Callers of several addresses open as many connections as they get and leave them idle; send half heads; take no
+answers of 4 MiB; send bodies that do not end. The gate stays within the memory that
+deploy/kubernetes/base/kubernetes.yaml allows it, and gives the memory back. Then swaps are made (short: 3,000, long:
+300,000), the gate is killed, and its next start takes little memory. The bound is the container's: it counts the
+program, its heap and its stacks.
 """
 
 import argparse

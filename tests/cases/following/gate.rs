@@ -102,7 +102,7 @@ fn payments_are_followed_to_their_end_and_limits_follow_them() {
     fs::remove_file(setup.path("sluice-data").join("store.redb")).unwrap();
     let gate = setup.start();
     wait_until("the list to be read again", || read(&gate) >= 2);
-    assert!(is_over(&gate), "{:?}", listed(&gate));
+    wait_until("the same to be listed", || is_over(&gate));
     assert_eq!((used(&gate, "day"), used(&gate, "calls")), (counted, 5));
 }
 
