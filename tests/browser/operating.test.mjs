@@ -145,7 +145,10 @@ test("limits and decisions are shown in words and in charts", async () => {
   await gate.swap("too-much", "900000");
   const page = await signIn(browser, gate, "vera", ["viewer"]);
   await goTo(page, gate, "#/overview");
-  await page.getByLabel("Fullest limits").getByText(/ of 100,000\.00 USD$/).waitFor();
+  await page
+    .getByLabel("Fullest limits")
+    .getByText(/ of 100,000\.00 USD$/)
+    .waitFor();
   await page
     .getByRole("img", { name: /^Decisions over time: [0-9]+ allowed, [0-9]+ held, [1-9][0-9]* denied\.$/ })
     .waitFor();
