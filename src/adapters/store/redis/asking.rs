@@ -80,19 +80,19 @@ impl RedisStore {
         }
     }
 
-    /// Reads what must be as durable as a commit. Returns why it is not, if so: a failover could undo it.
+    /// Reads what must be as durable as a commit. Returns why it is not, if so: a failover could undo it. The operation
+    /// takes the seconds of the mark as its last word.
     pub(super) async fn look_surely(
         &self,
         environment: Environment,
         operation: &str,
-        words: &Words,
+        words: Words,
     ) -> Result<(ScriptReply, Result<(), StoreFault>), StoreFault> {
-        let Some(sure) = self.sure() else { return Ok((self.look(environment, operation, words).await?, Ok(()))) };
-        let mut mark = ::redis::cmd("SET");
-        mark.arg(format!("{}:y", root(environment))).arg(1).arg("EX").arg(MARK_SECONDS);
+        let Some(sure) = self.sure() else { return Ok((self.look(environment, operation, &words).await?, Ok(()))) };
+        let words = words.number(MARK_SECONDS);
         let asked = async |connection, run: &str| {
-            let command = self.command(environment, run, operation, words);
-            sure.read(connection, &self.script, &command, &mark).await
+            let command = self.command(environment, run, operation, &words);
+            sure.ask(connection, &self.script, &command).await
         };
         let read = self.heeded(self.redis.ask_alone(asked).await);
         let (answer, counted) = read.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;

@@ -35,52 +35,27 @@ impl Sure {
         script: &Script,
         command: &Cmd,
     ) -> RedisResult<(ScriptReply, Result<(), String>)> {
-        self.ask_all(&mut connection, script, &[command]).await
-    }
-
-    /// Reads, and waits until what was read is as durable as a commit; returns the script's answer, and why it is not, if so.
-    /// The wait counts from the last write of its connection: `mark` is one behind what is read.
-    pub async fn read(
-        &self,
-        mut connection: MultiplexedConnection,
-        script: &Script,
-        command: &Cmd,
-        mark: &Cmd,
-    ) -> RedisResult<(ScriptReply, Result<(), String>)> {
-        self.ask_all(&mut connection, script, &[command, mark]).await
-    }
-
-    async fn ask_all(
-        &self,
-        connection: &mut MultiplexedConnection,
-        script: &Script,
-        commands: &[&Cmd],
-    ) -> RedisResult<(ScriptReply, Result<(), String>)> {
-        match self.once(connection, commands).await {
+        match self.once(&mut connection, command).await {
             Err(error) if error.kind() == NO_SCRIPT => {
-                script.load_async(connection).await?;
-                self.once(connection, commands).await
+                script.load_async(&mut connection).await?;
+                self.once(&mut connection, command).await
             }
             answer => answer,
         }
     }
 
-    /// Returns the answer to the first command.
     async fn once(
         &self,
         connection: &mut MultiplexedConnection,
-        commands: &[&Cmd],
+        command: &Cmd,
     ) -> RedisResult<(ScriptReply, Result<(), String>)> {
-        let mut all = ::redis::pipe();
-        for command in commands.iter().copied().chain([&self.wait]) {
-            all.add_command(command.clone());
-        }
-        let mut answers = connection.req_packed_commands(&all, 0, commands.len().saturating_add(1)).await?.into_iter();
+        let mut both = ::redis::pipe();
+        both.add_command(command.clone()).add_command(self.wait.clone());
+        let mut answers = connection.req_packed_commands(&both, 0, 2).await?.into_iter();
         let mut next = || answers.next().unwrap_or(Value::Nil).extract_error();
         let told = ScriptReply::from_redis_value(next()?)?;
-        let rest = commands.iter().skip(1).try_for_each(|_| next().map(drop));
-        let counted = rest.and_then(|()| next()).and_then(|counted| self.compare(counted));
-        Ok((told, counted.unwrap_or_else(|error| Err(why(&error)))))
+        let counted = next().and_then(|counted| self.compare(counted)).unwrap_or_else(|error| Err(why(&error)));
+        Ok((told, counted))
     }
 
     /// Compares the count with the demanded one.

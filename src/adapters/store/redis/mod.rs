@@ -316,7 +316,7 @@ impl RedisStore {
         let words = Words::default().number(after.as_u64()).number(u64::from(count));
         let told = match for_journal {
             true => {
-                let (told, is_durable) = self.look_surely(environment, "outbox", &words).await?;
+                let (told, is_durable) = self.look_surely(environment, "outbox", words).await?;
                 // Where nothing is found, nothing can be undone.
                 if !told.is_empty() {
                     is_durable?;
@@ -338,7 +338,7 @@ impl RedisStore {
     async fn last_number(&self, environment: Environment, must_be_durable: bool) -> Result<Number, StoreFault> {
         let told = match must_be_durable {
             true => {
-                let (told, is_durable) = self.look_surely(environment, "last", &Words::default()).await?;
+                let (told, is_durable) = self.look_surely(environment, "last", Words::default()).await?;
                 is_durable?;
                 told
             }

@@ -149,6 +149,15 @@ local function take()
   return ARGV[at]
 end
 
+-- Writes a mark where the caller waits until what it reads is durable: the wait counts from the last write of its
+-- connection. A store that is not the one that the gate knows was refused before.
+local function mark_read()
+  local seconds = take()
+  if seconds then
+    redis.call('SET', root .. ':y', '1', 'EX', seconds)
+  end
+end
+
 -- Stores and returns the time. Reported times never run back. A Redis that refuses writes still reports it.
 local function tell()
   if now > mark and is_sure then
@@ -1104,6 +1113,7 @@ local operations = {
     return { tell(), old.version, old.at, old.content and 'whole' or 'spent', old.content or '' }
   end,
   last = function()
+    mark_read()
     return { tell(), meta[3] or '0' }
   end,
   used = function()
@@ -1114,6 +1124,7 @@ local operations = {
   -- Returns entries behind a number.
   outbox = function()
     local after, most = take(), take()
+    mark_read()
     local told, q = {}, root .. ':q'
     local found = redis.call('ZRANGEBYSCORE', q, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
     for i = 1, #found, 2 do
