@@ -37,16 +37,16 @@ pub struct FollowedState {
 }
 
 word_enum! {
-    /// What a state means for the people who pay.
+    /// The meaning of a state for the people who pay.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum StateMeaning {
         /// The payment is under way.
         Open = "open",
         /// The money arrived.
         Settled = "settled",
-        /// It did not arrive.
+        /// The money did not arrive.
         Failed = "failed",
-        /// It came back after it had left.
+        /// The money came back after it had left.
         Returned = "returned",
     }
 }

@@ -11,7 +11,7 @@ use crate::adapters::policies::PolicyFolder;
 use crate::catalog::Catalog;
 use crate::policy::{KnownNames, Policies, pass_table};
 
-/// What the console finds out about policies, and the room for it.
+/// The console's findings about policies, and the room for them.
 #[derive(Clone, Debug)]
 pub struct PolicyAnalyses {
     /// The table of the set that was asked for last, with its version. Whoever asks meanwhile waits for the same analysis.

@@ -38,7 +38,7 @@ pub struct ConsoleState {
     pub visibility: Arc<Visibility>,
     /// Opens what the journal keeps sealed.
     pub seals: Seals,
-    /// What the console finds out about policies.
+    /// The console's findings about policies.
     pub analyses: PolicyAnalyses,
     /// Every request that is being answered; a shutdown waits for it.
     pub requests: TaskTracker,

@@ -92,7 +92,7 @@ async fn skip_what_is_lost(
 /// Brings entries of all environments to disk as long as the process lives, and measures those that this gate serves.
 pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
     let (mut told, mut is_regular): (Option<String>, bool) = (None, true);
-    // What this worker told the store last.
+    // The last report of this worker to the store.
     let mut kept: BTreeMap<Environment, Number> = BTreeMap::new();
     loop {
         let mut fault = None;

@@ -44,7 +44,7 @@ impl Following {
                 return Err(format!("it ends at number {has} of {environment}, but it had entries up to {reached}"));
             }
         }
-        // What an earlier process committed is never sent by this one.
+        // This process never sends the commits of an earlier one.
         catch_up(&*follower, folder, node, &mut |_, _| {})?;
         let (folder, node) = (folder.to_owned(), node.clone());
         Ok(Following {

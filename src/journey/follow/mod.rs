@@ -79,7 +79,7 @@ pub struct PaymentFollower {
     lists: BTreeMap<OperationId, ListState>,
 }
 
-/// What this gate remembers of one list.
+/// The memory of this gate of one list.
 #[derive(Debug, Default)]
 struct ListState {
     /// The records as they were last seen, where nothing is left to do for them.
@@ -208,7 +208,7 @@ impl PaymentFollower {
         }
         let losses = node.losses.count(environment);
         if losses != list.losses || list.remembered.len() >= MAX_REMEMBERED {
-            // What was stored for them may be lost.
+            // Records that were stored for them may be lost.
             list.remembered.clear();
             list.losses = losses;
         }
@@ -270,7 +270,7 @@ struct Reading<'f> {
 
 /// How reading goes on behind a page.
 enum PageEnd {
-    /// It was the last page.
+    /// No page follows.
     Last,
     /// The next page is of records before this time; this one ends at `last`.
     More { next: i64, last: i64 },
@@ -303,7 +303,7 @@ impl Reading<'_> {
                     }
                     if of_head == 0 {
                         if last > known {
-                            // What lies between was never read: older records come after it.
+                            // Records between were never read: older records come after it.
                             progress.cursor = before;
                         }
                         break;

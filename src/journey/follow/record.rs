@@ -75,7 +75,7 @@ impl<'f> RecordBook<'f> {
         let key = RecordKey { environment, kind: Kind::Claim, name };
         let (stored, _) = self.with.node.store.read(&key).await?;
         let Some(stored) = stored else { return self.judge_unknown(record).await };
-        // What became of it is not kept any more.
+        // Its end is not kept any more.
         let Content::Whole(bytes) = &stored.content else { return Ok(true) };
         let claim = claim::decode_claim(bytes).map_err(|why| StoreFault::Broken(why.to_string()))?;
         if claim.operation != self.operation.id {
@@ -88,7 +88,7 @@ impl<'f> RecordBook<'f> {
             ClaimVerdict::Foreign(problem) => self.raise(problem, record).await,
             ClaimVerdict::Proves(attempt) => {
                 self.prove(&key, attempt, &stored, claim, record).await;
-                // It is followed from the next reading on.
+                // The next reading follows it.
                 Ok(false)
             }
             ClaimVerdict::Follow => {

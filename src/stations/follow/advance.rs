@@ -31,7 +31,7 @@ pub struct Sighting<'a> {
     pub keep: Duration,
 }
 
-/// What a sighting changed.
+/// The changes by a sighting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowChange {
     /// The new state and what it means.
@@ -93,7 +93,7 @@ fn after(before: &FollowedPayment, seen: &Sighting<'_>) -> (FollowedPayment, Fol
         next.state = state.name.clone();
         change.moved = Some((state.name.clone(), state.meaning));
     }
-    // What a later page showed stands.
+    // The content of a later page stands.
     let is_stale = before.updated.is_some_and(|seen| record.updated.is_none_or(|updated| updated < seen));
     if !is_stale {
         next.updated = record.updated;
@@ -212,7 +212,7 @@ fn keep(seen: &Sighting<'_>) -> Keep {
     Keep::For { whole: seen.keep, spent: Duration::ZERO }
 }
 
-/// What a record means for the claim that has its requestId.
+/// The meaning of a record for the claim that has its requestId.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimVerdict {
     /// The payment is followed from now on.

@@ -15,9 +15,9 @@ word_enum! {
         NeverSent = "never-sent",
         /// Another record has its requestId, too.
         SecondRecord = "second-record",
-        /// It moves another amount, in another currency or on another chain.
+        /// The record moves another amount, in another currency or on another chain.
         OtherAmount = "other-amount",
-        /// It pays, or charges, somebody else.
+        /// The record pays, or charges, somebody else.
         OtherPayee = "other-payee",
     }
 }

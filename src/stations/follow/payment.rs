@@ -32,7 +32,7 @@ pub struct FollowedPayment {
     pub attempt: Number,
     #[serde(rename = "sinceMicros")]
     pub since: StoreTime,
-    /// What the call asked for.
+    /// The money that the call asked for.
     pub asked: Option<Movement>,
     /// The state with the highest rank that was seen; empty before the first.
     pub state: String,

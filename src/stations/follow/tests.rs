@@ -172,7 +172,7 @@ fn another_amount_corrects_the_limit_once_and_an_older_page_does_not() {
     assert_eq!(followed.sees("CREATED", T1, json!(3)), None, "older than what was seen");
     let (change, windows) = followed.sees("OPEN_QUOTE", T2, json!(11)).unwrap();
     assert_eq!((change.problem, windows), (None, vec!["-1500000 {} at 5".to_owned()]), "one alert is enough");
-    // What is given back counts nothing, whatever its amount.
+    // A payment that is given back counts nothing, whatever its amount.
     assert_eq!(followed.sees("CANCELLED", T2, json!(11)).unwrap().1[0], "-11000000 {} at 5");
     assert_eq!(followed.sees("CANCELLED", T2, json!(40)).unwrap().1.len(), 0);
 }
