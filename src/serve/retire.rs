@@ -113,8 +113,8 @@ pub fn retire(of: Retirement) -> Result<BTreeMap<Environment, u64>, RetireError>
         error => RetireError::Open(error),
     })?;
     let served: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
-    let retired = runtime.block_on(is_taken_in(&opened.node, &served, &workers)).and_then(|()| {
-        runtime.block_on(says_so(&opened.node, &served, &reason, &lacks))?;
+    let retired = runtime.block_on(is_taken_in(&opened.node, &workers)).and_then(|()| {
+        runtime.block_on(says_so(&opened.node, &reason, &lacks))?;
         runtime.block_on(workers.end());
         let handed_over = bookkeeping::hand_over(&opened, config.timeouts.grace, &runtime);
         match handed_over.map_err(RetireError::HandOver)? {
@@ -154,10 +154,11 @@ fn connected(
     Ok(redis)
 }
 
-/// Waits until the store has what the journal has.
-async fn is_taken_in(node: &Node, served: &[Environment], workers: &Workers) -> Result<(), RetireError> {
+/// Waits until the store has what the journal has. Gates keep journals of all environments, also of those that they do not
+/// serve.
+async fn is_taken_in(node: &Node, workers: &Workers) -> Result<(), RetireError> {
     let (since, died) = (Stopwatch::start(), workers.died());
-    while let Some(why) = what_is_awaited(node, served).await? {
+    while let Some(why) = what_is_awaited(node).await? {
         if *died.borrow() {
             return Err(RetireError::Refused);
         }
@@ -170,9 +171,9 @@ async fn is_taken_in(node: &Node, served: &[Environment], workers: &Workers) -> 
 }
 
 /// Returns what the store still waits for.
-async fn what_is_awaited(node: &Node, served: &[Environment]) -> Result<Option<String>, RetireError> {
-    for environment in served {
-        let record = match node.store.read(&Freeze::Restored.key(*environment)).await {
+async fn what_is_awaited(node: &Node) -> Result<Option<String>, RetireError> {
+    for environment in Environment::ALL {
+        let record = match node.store.read(&Freeze::Restored.key(environment)).await {
             Ok((record, _)) => record,
             Err(fault) => return Ok(Some(fault.to_string())),
         };
@@ -190,16 +191,11 @@ async fn what_is_awaited(node: &Node, served: &[Environment]) -> Result<Option<S
 }
 
 /// Journals the retirement.
-async fn says_so(
-    node: &Node,
-    served: &[Environment],
-    reason: &str,
-    lacks: &BTreeMap<Environment, Vec<(u64, u64)>>,
-) -> Result<(), RetireError> {
+async fn says_so(node: &Node, reason: &str, lacks: &BTreeMap<Environment, Vec<(u64, u64)>>) -> Result<(), RetireError> {
     let failed = |fault: StoreFault| RetireError::Redis(fault.to_string());
-    for environment in served {
-        let (up_to, lacks) = (node.audit.highest(*environment), lacks.get(environment).map_or(&[][..], Vec::as_slice));
-        let commit = claim::retired(*environment, &node.sender(), up_to, lacks, reason);
+    for environment in Environment::ALL {
+        let (up_to, lacks) = (node.audit.highest(environment), lacks.get(&environment).map_or(&[][..], Vec::as_slice));
+        let commit = claim::retired(environment, &node.sender(), up_to, lacks, reason);
         if node.commit(commit).await.map_err(failed)?.is_none() {
             return Err(RetireError::Refused);
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sluice::adapters::audit::audit_files;
+use sluice::base::ids::Environment;
 
 use super::claims::{swap, told};
 use super::doctor;
@@ -123,6 +124,8 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
         }
         left.signal("CONT");
         wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+        // It serves no sandbox, and keeps a journal of it all the same.
+        wait_until("all to be rebuilt", || closings(&left).len() == Environment::ALL.len());
         assert_eq!(told(&last.send(left.production())), FROZEN);
         let sent = upstream.seen().len();
         let (code, text) = retire(&gone, &left, &copy);
