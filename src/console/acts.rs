@@ -18,8 +18,9 @@ use super::{
 };
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, SchemaFiles};
+use crate::stations::admit::AdmitRefusal;
 use crate::stations::hold::VoteAction;
-use crate::stations::reply::{Code, Reply, error_json, ok_json};
+use crate::stations::reply::{Code, Refusal, Reply, error_json, help, ok_json, refused};
 
 /// The function that performs an act for an authorized person.
 type Handler = for<'a> fn(&'a ConsoleServer, &'a ActRequest) -> Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
@@ -75,8 +76,11 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 40] = [
+pub(super) static ACTS: [Act; 41] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
+    get("explainCode", "Explain an error code", "/sluice/v1/errors/{code}", NO_TOKEN, |_, request| {
+        Box::pin(async move { explain_code(request) })
+    }),
     post("explain", "Explain a request", "/sluice/v1/explain", ANY_ROLE, with_state!(policies::explain))
         .taking("explainRequest"),
     get("usage", "Show the usage of limits", "/sluice/v1/usage", ANY_ROLE, with_state!(policies::usage)),
@@ -308,6 +312,11 @@ fn document() -> Reply {
         Ok(document) => ok_json(200, &document),
         Err(_) => error_json(Code::StoreUnavailable, "the API document cannot be read.", None),
     }
+}
+
+fn explain_code(asked: &ActRequest) -> Reply {
+    let unknown = || refused(&Refusal::Admit(AdmitRefusal::UnknownPath), None);
+    asked.path.first().and_then(|code| help(code)).unwrap_or_else(unknown)
 }
 
 #[cfg(test)]

@@ -7,18 +7,20 @@ mod claimed;
 mod codes;
 mod decided;
 mod held;
+mod help;
 mod rate;
 mod read;
 mod upstream;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
 pub use claimed::{Closed, claimed, closed};
 pub use codes::Code;
 pub use decided::{denied, not_held};
 pub use held::{HeldCall, declined, held};
+pub use help::{HELP, help};
 pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
 pub use read::{ReadError, ReadFailure, ReadReply, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
@@ -342,6 +344,7 @@ fn own(
     if let Some(seconds) = code.retry_after_secs() {
         reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    reply.headers.extend(code.help_link().map(|link| (LINK, link)));
     reply
 }
 

@@ -1,7 +1,7 @@
 //! Answers to reads: successes and well-formed errors pass as they came; other errors are rebuilt in the API's shapes.
 
 use bytes::Bytes;
-use http::header::HeaderMap;
+use http::header::{HeaderMap, LINK};
 use serde_json::Value;
 
 use super::{Code, Reply, ReplyOrigin, bare, error_in_shape, from_upstream, own};
@@ -104,8 +104,10 @@ impl ReadError {
         match self {
             ReadError::AsItCame(body) => from_upstream(status, headers, body, None),
             ReadError::Rebuilt(body) => {
-                let code = Some(Code::UpstreamError);
-                Reply { body, origin: ReplyOrigin::Upstream, code, ..bare(status, &Value::Null) }
+                let code = Code::UpstreamError;
+                let mut reply = bare(status, &Value::Null);
+                reply.headers.extend(code.help_link().map(|link| (LINK, link)));
+                Reply { body, origin: ReplyOrigin::Upstream, code: Some(code), ..reply }
             }
         }
     }

@@ -53,14 +53,17 @@ pub fn is_passed(name: &HeaderName, status: u16, all: &HeaderMap) -> bool {
     listed.contains(&name.as_str()) && is_short && is_alone
 }
 
-/// An error in one of the API's four shapes.
+/// An error in one of the API's four shapes; details link to the help on the code.
 pub fn error_in_shape(shape: ErrorShape, status: u16, code: Code, message: &str, details: Option<Value>) -> Value {
-    let code = code.as_str();
+    let (code, help_path) = (code.as_str(), code.help_path());
     match shape {
         ErrorShape::A => json!({ "code": status, "error": code, "errorDetails": message }),
         ErrorShape::B => json!({ "status": "error", "error": { "code": code, "message": message } }),
         ErrorShape::C => {
-            let details = details.unwrap_or_else(|| json!({}));
+            let mut details = details.unwrap_or_else(|| json!({}));
+            if let Some(members) = details.as_object_mut() {
+                members.insert("docs".to_owned(), Value::from(help_path));
+            }
             json!({ "status": "error", "error": { "code": code, "message": message, "details": details } })
         }
         ErrorShape::D => json!({ "error": message }),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ISSUER, PEOPLE, act, ask, console, operator, token_of};
 use crate::support::token::{claims, signed};
-use crate::support::{Call, Setup, Upstream, get};
+use crate::support::{Call, Setup, Upstream, get, post};
 
 /// Every act, with what it sends; and whether it is the operators' alone.
 fn acts() -> Vec<(&'static str, &'static str, Option<Value>, bool)> {
@@ -109,4 +109,35 @@ fn the_document_is_served_to_everybody() {
     assert_eq!(answer.status, 200);
     let shipped: Value = serde_json::from_str(include_str!("../../../schemas/console.json")).unwrap();
     assert_eq!(answer.json(), shipped);
+}
+
+/// Errors of the gate and of its console link to help on their codes, which is there without a token.
+#[test]
+fn an_error_links_to_help_on_its_code() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let (caller, people) = (gate.production(), gate.console().unwrap());
+    let stranger = |target: &str| get(target).without("Authorization");
+    for (refused, at, code) in [
+        (stranger("/v2/users").send(caller), caller, "UNAUTHORIZED"),
+        (get("/v2/users\u{7f}").send(caller), caller, "MALFORMED_REQUEST"),
+        (post("/v2/wallets/swaps").json("{}").send(caller), caller, "INVALID_REQUEST"),
+        (get("/sluice/v1/holds/x").send(caller), caller, "HOLD_NOT_FOUND"),
+        (stranger("/sluice/v1/errors/NO_CODE").send(caller), caller, "OPERATION_NOT_FOUND"),
+        (post("/sluice/v1/errors/FROZEN").json("{}").send(caller), caller, "METHOD_NOT_ALLOWED"),
+        (stranger("/sluice/v1/freezes").send(people), people, "UNAUTHORIZED"),
+        (stranger("/sluice/v1/errors/NO_CODE").send(people), people, "OPERATION_NOT_FOUND"),
+        (act("GET", "requests/production/none", "x").send(people), people, "UNAUTHORIZED"),
+    ] {
+        assert_eq!(refused.code(), code, "{refused}");
+        let path = format!("/sluice/v1/errors/{code}");
+        assert_eq!(refused.header("link").unwrap(), format!("<{path}>; rel=\"help\""), "{refused}");
+        let details = &refused.json()["error"]["details"];
+        assert!(details.is_null() || details["docs"] == path, "{refused}");
+        let help = stranger(&path).send(at);
+        assert_eq!((help.status, &help.json()["code"]), (200, &json!(code)), "{help}");
+        assert!(help.json()["answers"][0]["meaning"].is_string(), "{help}");
+    }
+    assert!(get("/v2/users").send(caller).header("link").is_none());
+    assert!(upstream.seen().len() == 1, "{:?}", upstream.seen());
 }
