@@ -42,7 +42,7 @@ fn answers(code: Code) -> Vec<Value> {
             names = cells.into_iter().map(member).collect();
         } else if cells.first().is_some_and(|cell| cell.contains(&name)) {
             let told = names.iter().zip(cells).filter(|(_, cell)| *cell != "–");
-            let told = told.map(|(name, cell)| ((*name).to_owned(), Value::from(plain(cell))));
+            let told = told.map(|(name, cell)| ((*name).to_owned(), Value::from(without_markup(cell))));
             let about = ("about".to_owned(), Value::from(heading));
             found.push(Value::Object(told.chain([about]).collect::<Map<_, _>>()));
         }
@@ -61,7 +61,7 @@ fn member(head: &str) -> &'static str {
 }
 
 /// Returns a cell without its markup; a link leaves its text.
-fn plain(cell: &str) -> String {
+fn without_markup(cell: &str) -> String {
     let (mut text, mut rest) = (String::with_capacity(cell.len()), cell);
     while let Some((before, shown, after)) = first_link(rest) {
         text.push_str(before);
