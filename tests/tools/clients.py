@@ -1,11 +1,12 @@
 """Generates clients from the gate's own contract with public generators, and runs them against a gate.
 
-Usage: `python tests/tools/clients.py SLUICE NODE_TOOLS`.
+Usage: `python tests/tools/clients.py SLUICE NODE_TOOLS [--go GENERATOR]`.
 
 The document that a gate serves must be valid, must equal what `sluice openapi` prints, and must describe the answers
 that the gate gives: paid, replayed, held, then approved, refused, rate limited, and of unknown outcome. A client in
 Python and one in TypeScript are generated from it, every operation included, and make these calls. The console's
-contract is treated the same way. The clients in `deploy/clients`, which the guides show, make payments as well.
+contract is treated the same way. The clients in `deploy/clients`, which the guides show, make payments as well. With
+`--go`, all this is done in Go too, with the client that OpenAPI Generator makes.
 """
 
 import argparse
@@ -80,6 +81,9 @@ answer_ms = 500
 WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 ROOT = Path(__file__).resolve().parents[2]
 TYPESCRIPT = ROOT / "tests" / "clients" / "payments.mts"
+GO = TYPESCRIPT.with_suffix(".go")
+# No module and no toolchain is downloaded.
+GO_ENVIRONMENT = {**os.environ, "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
 # The clients of the guides.
 SAMPLES = ROOT / "deploy" / "clients"
 
@@ -311,6 +315,55 @@ def check_typescript(place: Place, documents: dict[str, Path], node_tools: Path,
     )
 
 
+def check_go(place: Place, document: Path, generator: Path, folder: Path, report: Report) -> None:
+    """Generates a client, builds a program with it, and runs it against the gate."""
+    work, client = folder / "go", folder / "go" / "payments"
+    client.mkdir(parents=True)
+
+    def run(what: str, *command: str | Path, **environment: str) -> None:
+        whole = {**GO_ENVIRONMENT, **environment}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=work, env=whole)
+        report.check(f"Go: {what}", (done.stdout + done.stderr)[-2_000:] if done.returncode else "")
+
+    run(
+        "a client",
+        generator,
+        "generate",
+        *("-g", "go", "-i", document, "-o", client, "--package-name", "payments"),
+        "--additional-properties=enumClassPrefix=true,withGoMod=false",
+        "--global-property=apis,models,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false",
+    )
+    text = "".join(file.read_text(encoding="utf-8") for file in client.glob("api_*.go"))
+    names = operations_of(json.loads(document.read_text(encoding="utf-8")))
+    missing = [name for name in names if f" {name[0].upper()}{name[1:]}(ctx context.Context" not in text]
+    report.check_that("Go: all operations", not missing, missing)
+    (work / "go.mod").write_text("module example.org/sluice\n\ngo 1.19\n", encoding="utf-8")
+    (work / "main.go").write_text(GO.read_text(encoding="utf-8"), encoding="utf-8")
+    run("the program fits the client", "go", "vet", ".")
+    run("a build", "go", "build", "-o", "payments-program", ".")
+    run(
+        "paid, held, refused, in doubt",
+        work / "payments-program",
+        GATE=f"http://{place.caller}",
+        TOKEN=make_token("go"),
+        SIMULATOR=f"http://{place.simulator}",
+    )
+
+
+def build_go_sample(folder: Path, report: Report) -> Path:
+    program = folder / "pay-in-go"
+    for name, command in {
+        "is formatted": ["gofmt", "-l", SAMPLES / "pay.go", GO],
+        "has no mistakes": ["go", "vet", SAMPLES / "pay.go"],
+        "is built": ["go", "build", "-o", program, SAMPLES / "pay.go"],
+    }.items():
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=folder, env={**GO_ENVIRONMENT, "GOFLAGS": ""}
+        )
+        report.check(f"pay.go {name}", done.stdout + done.stderr)
+    return program
+
+
 def approve(place: Place, hold: str, report: Report) -> None:
     approver = make_token("ops-1", PEOPLE, roles=["approver"])
     seen = place.ask("GET", f"/sluice/v1/holds/{hold}", approver, where=place.console).body
@@ -319,7 +372,7 @@ def approve(place: Place, hold: str, report: Report) -> None:
     report.check_that("a person agrees", answer.status == 200, answer)
 
 
-def check_samples(place: Place, node_tools: Path, folder: Path, report: Report) -> None:
+def check_samples(place: Place, node_tools: Path, folder: Path, report: Report, has_go: bool) -> None:
     """Runs the clients of the guides: paid, refused, held and approved, in doubt."""
     options = ["--strict", "--module", "nodenext", "--target", "es2024", "--types", "node", "--skipLibCheck"]
     (folder / "pay.mts").write_text((SAMPLES / "pay.mts").read_text(encoding="utf-8"), encoding="utf-8")
@@ -330,6 +383,8 @@ def check_samples(place: Place, node_tools: Path, folder: Path, report: Report) 
         "pay.py": [sys.executable, SAMPLES / "pay.py"],
         "pay.mts": ["node", folder / "pay.mjs"],
     }
+    if has_go:
+        samples["pay.go"] = [build_go_sample(folder, report)]
     for name, command in samples.items():
         token = folder / f"{name}.token"
         token.write_text(make_token(f"sample-{name[-2:]}"), encoding="utf-8")
@@ -362,6 +417,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("sluice")
     parser.add_argument("node_tools", type=Path)
+    parser.add_argument("--go", type=Path, metavar="GENERATOR", help="openapi-generator-cli")
     arguments = parser.parse_args()
     report = Report()
     with start_place(arguments.sluice) as place, tempfile.TemporaryDirectory(prefix="sluice-clients-") as text:
@@ -391,7 +447,9 @@ def main() -> int:
         )
         node_tools = arguments.node_tools.resolve()
         check_typescript(place, documents, node_tools, folder, report)
-        check_samples(place, node_tools, folder, report)
+        if arguments.go is not None:
+            check_go(place, documents["payments"], arguments.go.resolve(), folder, report)
+        check_samples(place, node_tools, folder, report, arguments.go is not None)
     return report.close()
 
 
