@@ -352,11 +352,12 @@ def check_go(place: Place, document: Path, generator: Path, folder: Path, report
 
 def build_go_sample(folder: Path, report: Report) -> Path:
     program = folder / "pay-in-go"
-    for name, command in {
+    steps: dict[str, list[str | Path]] = {
         "is formatted": ["gofmt", "-l", SAMPLES / "pay.go", GO],
         "has no mistakes": ["go", "vet", SAMPLES / "pay.go"],
         "is built": ["go", "build", "-o", program, SAMPLES / "pay.go"],
-    }.items():
+    }
+    for name, command in steps.items():
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, cwd=folder, env={**GO_ENVIRONMENT, "GOFLAGS": ""}
         )
