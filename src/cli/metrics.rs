@@ -36,7 +36,8 @@ const LOG: &str = "
 ## Log fields
 
 Every line has `timestamp`, `level`, `target` and `message`, and those of the fields below that apply. There is one line per
-request, with the message `request`. No line contains bodies, tokens or paths, at any level.
+request, with the message `request`. No line contains bodies, tokens or paths, at any level. Fields that OpenTelemetry's semantic
+conventions know have their names.
 
 SIGUSR1 raises the log level by one step; SIGUSR2 restores the configured level.
 

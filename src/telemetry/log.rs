@@ -1,4 +1,6 @@
 //! The log: one line per request, and events of the process.
+//!
+//! What OpenTelemetry's conventions name has their name here, as in traces; Sluice's own fields have plain names.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -52,18 +54,18 @@ impl RequestLine<'_> {
             request_id = self.request_id,
             environment = self.environment,
             operation = self.operation,
-            method = self.method,
-            status = self.status,
+            http.request.method = self.method,
+            http.response.status_code = self.status.parse::<u16>().ok(),
             origin = self.origin,
             outcome = self.outcome,
             code = self.code,
-            bytes_in = self.bytes_in,
-            bytes_out = self.bytes_out,
+            http.request.body.size = self.bytes_in,
+            http.response.body.size = self.bytes_out,
             whole_us = micros(times.whole),
             gate_us = micros(times.gate),
             upstream_us = times.upstream.map(micros),
-            fault = self.fault,
-            trace = self.trace,
+            error.type = (!self.fault.is_empty()).then_some(self.fault),
+            trace_id = self.trace,
             "request"
         );
     }
@@ -84,7 +86,7 @@ impl ConsoleLine<'_> {
             target: "sluice::console",
             request_id = self.request_id,
             act = self.act,
-            status = self.status,
+            http.response.status_code = self.status,
             code = self.code,
             whole_us = u64::try_from(whole.as_micros()).unwrap_or(u64::MAX),
             "console"

@@ -23,7 +23,7 @@ fn a_write_goes_on_when_its_caller_is_gone() {
         }
         go.give();
         let line = gate.request_line(&format!("gone-{at}"));
-        assert_eq!((&line["status"], &line["outcome"]), (&"201".into(), &"executed".into()), "{line}");
+        assert_eq!((&line["http.response.status_code"], &line["outcome"]), (&201.into(), &"executed".into()), "{line}");
     }
     assert_eq!(valid(operation("createSwap")).send(gate.production()).status, 200);
     assert_eq!(upstream.seen().len(), 4);
@@ -39,7 +39,11 @@ fn a_caller_who_leaves_inside_the_body_sends_nothing() {
     caller.send(call.head_bytes()).send(&body[..body.len() - 1]);
     drop(caller);
     let line = gate.request_line("half");
-    assert_eq!((&line["status"], &line["code"]), (&"400".into(), &"MALFORMED_REQUEST".into()), "{line}");
+    assert_eq!(
+        (&line["http.response.status_code"], &line["code"]),
+        (&400.into(), &"MALFORMED_REQUEST".into()),
+        "{line}"
+    );
     assert!(upstream.seen().is_empty());
 }
 

@@ -117,7 +117,7 @@ async fn a_write_over_http_2_goes_on_when_its_caller_is_gone() {
     drop(client);
     go.give();
     let line = tokio::task::spawn_blocking(move || gate.request_line("gone")).await.unwrap();
-    assert_eq!((&line["status"], &line["outcome"]), (&"201".into(), &"executed".into()), "{line}");
+    assert_eq!((&line["http.response.status_code"], &line["outcome"]), (&201.into(), &"executed".into()), "{line}");
 }
 
 /// A gate in front of an upstream behind TLS, which it knows by this authority and under this host.

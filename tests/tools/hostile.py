@@ -260,7 +260,7 @@ def try_slow_clients(report: Report, gate: RunningGate, usage: ProcessUsage, cou
         are_closed = wait_until(lambda: open_connections() <= len(good.threads), CLOSE_SECONDS)
     report.check_that("slow connections are closed", are_closed, f"{open_connections()} connections are open")
     lines = [line for line in gate.log[seen:] if line.get("message") == "request"]
-    reads = [int(line["whole_us"]) / 1e6 for line in lines if int(line["bytes_out"]) > 2000]
+    reads = [int(line["whole_us"]) / 1e6 for line in lines if int(line["http.response.body.size"]) > 2000]
     for kind, times in (*clients.cuts.items(), ("read, by the gate's log", reads)):
         longest = max(times, default=0)
         print(f"slow {kind}: {len(times)} ended, the longest after {longest:.1f} s")

@@ -60,10 +60,12 @@ fn arguments(text: &str) -> Vec<String> {
 /// The name that an argument of an event gives to its field.
 fn field(argument: &str) -> Option<String> {
     let argument = argument.trim().trim_start_matches(['%', '?']);
-    let name: String =
-        argument.chars().take_while(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '_').collect();
+    let is_part = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
+    let name: String = argument.chars().take_while(is_part).collect();
     let rest = argument[name.len()..].trim_start();
-    (!name.is_empty() && (rest.is_empty() || (rest.starts_with('=') && !rest.starts_with("==")))).then_some(name)
+    // A name with dots has a value; without one, it is a place in a structure.
+    let is_alone = rest.is_empty() && !name.contains('.');
+    (!name.is_empty() && (is_alone || (rest.starts_with('=') && !rest.starts_with("==")))).then_some(name)
 }
 
 fn sources(folder: &Path) -> Vec<PathBuf> {

@@ -73,7 +73,7 @@ fn a_payment_has_a_span_for_each_station_and_upstream_is_told_the_one_that_calls
     let forward = named["forward"]["spanId"].as_str().unwrap();
     assert_eq!(sent(&upstream), Some(format!("00-{TRACE}-{forward}-01")));
     assert_eq!(upstream.seen().last().unwrap().head.header("tracestate").as_deref(), Some("a=1"));
-    assert_eq!(gate.request_line("t-1")["trace"], TRACE);
+    assert_eq!(gate.request_line("t-1")["trace_id"], TRACE);
     assert_says_nothing_personal(&collector, &call);
 }
 
@@ -136,7 +136,7 @@ fn without_a_collector_trace_context_passes_as_it_came_if_it_is_well_formed() {
     let gate = Setup::of(&upstream).start();
     get("/v2/users").header("traceparent", traceparent()).header("X-Request-Id", "t-1").send(gate.production());
     assert_eq!(sent(&upstream), Some(traceparent()));
-    assert!(gate.request_line("t-1").get("trace").is_none());
+    assert!(gate.request_line("t-1").get("trace_id").is_none());
     for malformed in ["00-nonsense", &traceparent().to_uppercase(), &format!("{}-x", traceparent())] {
         get("/v2/users").header("traceparent", malformed).header("tracestate", "a=1").send(gate.production());
         assert_eq!(sent(&upstream), None, "{malformed}");
