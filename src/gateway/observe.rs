@@ -86,7 +86,7 @@ pub(super) fn report_violations(
     tracing::warn!(
         environment,
         operation,
-        status,
+        http.response.status_code = status,
         pointer = violation.pointer,
         keyword = violation.keyword,
         expected = violation.expected,

@@ -48,7 +48,7 @@ fn report(egress: &Egress, node: &Node, operation: &Operation, outcome: &Outcome
             tracing::warn!(
                 environment,
                 operation = operation.id.as_str(),
-                status,
+                http.response.status_code = status,
                 pointer = violation.pointer,
                 keyword = violation.keyword,
                 expected = violation.expected,

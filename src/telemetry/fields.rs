@@ -45,7 +45,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("http.request.body.size", "of a request: the bytes of the body that were read"),
     ("http.request.method", "of a request: the method"),
     ("http.response.body.size", "of a request: the bytes of the answer's body that were sent"),
-    ("http.response.status_code", "of a request: the status of the answer, as a number"),
+    ("http.response.status_code", "the status of an answer, as a number; of a request: of its answer"),
     ("is_whole", "whether a journal holds everything"),
     ("issuer", "the name of an issuer"),
     ("items", "records, windows and other items that were written into a store"),
