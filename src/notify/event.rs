@@ -26,6 +26,8 @@ word_enum! {
         NotExecuted = "hold.not-executed",
         /// The outcome is unknown, whether people had approved the call or not.
         InDoubt = "request.in-doubt",
+        /// Upstream shows that a payment reached its next state, and is under way.
+        PaymentOpen = "payment.open",
         /// Upstream shows that a payment arrived.
         PaymentSettled = "payment.settled",
         /// Upstream shows that a payment did not arrive.
@@ -60,6 +62,7 @@ impl NoticeEvent {
             NoticeEvent::Executed => "An approved call was executed",
             NoticeEvent::NotExecuted => "An approved call was sent, and not executed",
             NoticeEvent::InDoubt => "A call is in doubt: it was sent, and nobody knows whether it was executed",
+            NoticeEvent::PaymentOpen => "A payment is under way",
             NoticeEvent::PaymentSettled => "A payment arrived",
             NoticeEvent::PaymentFailed => "A payment failed; it did not arrive",
             NoticeEvent::PaymentReturned => "A payment came back",
@@ -79,6 +82,7 @@ impl NoticeEvent {
 /// Returns the events of a payment that upstream's list shows: what its new state means, and what is wrong with it.
 pub(super) fn of_followed(meaning: Option<&str>, has_problem: bool) -> impl Iterator<Item = NoticeEvent> {
     let moved = match meaning {
+        Some("open") => Some(NoticeEvent::PaymentOpen),
         Some("settled") => Some(NoticeEvent::PaymentSettled),
         Some("failed") => Some(NoticeEvent::PaymentFailed),
         Some("returned") => Some(NoticeEvent::PaymentReturned),

@@ -172,6 +172,30 @@ fn what_became_of_it_is_told_of_holds_and_doubt_of_every_call() {
 }
 
 #[test]
+fn each_new_state_of_a_payment_is_told_once_whatever_it_means() {
+    let followed = |entry: Entry, version: u64| {
+        let (key, value) = (key(Kind::Followed, "claim/request/p-1"), Bytes::from_static(b"{}"));
+        let (version, keep) = (Number::new(version), Keep::Forever);
+        commit(entry.with("record", "r-1"), vec![Step::Replace { key, version, value, keep }])
+    };
+    let state = |meaning: &str| Entry::of(EntryKind::Followed).with("state", "S").with("meaning", meaning);
+    for (meaning, event) in [
+        ("open", "payment.open"),
+        ("settled", "payment.settled"),
+        ("failed", "payment.failed"),
+        ("returned", "payment.returned"),
+    ] {
+        assert_eq!(events_of(&followed(state(meaning), 5)), [event]);
+    }
+    // An entry without a new state, as that of another amount.
+    assert_eq!(events_of(&followed(Entry::of(EntryKind::Followed).with("state", "S"), 5)), Vec::<&str>::new());
+    // A repetition has the same name; the next state another one.
+    let names = |version| messages(&followed(state("open"), version), &[all()]).remove(0).0;
+    assert_eq!(names(5), names(5));
+    assert_ne!(names(5), names(6));
+}
+
+#[test]
 fn each_is_told_what_it_asked_for_under_one_name() {
     let held = of_hold(EntryKind::Held, &waits(HoldState::Pending, 0), 5);
     let mut elsewhere = all();

@@ -29,9 +29,9 @@ pub(super) const SETTINGS: &[Setting] = &[
               `hold.approved`, `hold.reopened` (more approvals are needed), `hold.reminder`, `hold.rejected`,\n\
               `hold.expired`, `hold.cancelled`, `hold.blocked` (the current rules deny it), `hold.released` (it is\n\
               being sent), `hold.not-sent` (it will be tried again), `hold.executed`, `hold.not-executed`; of any\n\
-              call, `request.in-doubt`; of payments in upstream's list, `payment.settled`, `payment.failed`,\n\
-              `payment.returned` and `payment.foreign` (no gate sent it, or not like that); and `policies.waiting`\n\
-              (policies that may allow more wait for two people).",
+              call, `request.in-doubt`; of payments in upstream's list, `payment.open` (each state on the way),\n\
+              `payment.settled`, `payment.failed`, `payment.returned` and `payment.foreign` (no gate sent it, or not\n\
+              like that); and `policies.waiting` (policies that may allow more wait for two people).",
     },
     Setting {
         name: "environments",

@@ -62,7 +62,11 @@ fn payments_are_followed_to_their_end_and_limits_follow_them() {
         .set("webhook.ends", "url", &format!("{}/in", hooks.url()))
         .set("webhook.ends", "format", "chat")
         .set_raw("webhook.ends", "allow_private", "true")
-        .set_raw("webhook.ends", "events", r#"["payment.settled", "payment.failed", "payment.returned"]"#);
+        .set_raw(
+            "webhook.ends",
+            "events",
+            r#"["payment.open", "payment.settled", "payment.failed", "payment.returned"]"#,
+        );
     let gate = setup.start();
     let ends = [
         ("100", "paid", "COMPLETED"),
@@ -91,7 +95,12 @@ fn payments_are_followed_to_their_end_and_limits_follow_them() {
         let told: Vec<String> = hooks.seen().iter().map(|seen| seen.text()).collect();
         let count = |text: &str| told.iter().filter(|told| told.contains(text)).count();
         // COMPLETED, and before FIAT_RETURNED once more, if it was seen; FIAT_FAILED before CRYPTO_RETURNED likewise.
-        count("A payment arrived") >= 1 && count("A payment failed") >= 4 && count("A payment came back") == 2
+        let open = told.iter().filter(|told| told.contains("A payment is under way")).collect::<Vec<_>>();
+        open.len() >= ends.len() / 2
+            && open.iter().any(|told| told.contains("IN_REVIEW"))
+            && count("A payment arrived") >= 1
+            && count("A payment failed") >= 4
+            && count("A payment came back") == 2
     });
     assert_eq!(foreign(&gate, "unknown-request"), 0, "what was listed at the first start is a baseline");
 
