@@ -97,7 +97,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("payments show", &["sluice payments show invoice-4711 --environment production"]),
     ("payments foreign", &["sluice payments foreign --environment production"]),
-    ("payments export", &["sluice payments export --from 2026-11-01 --until 2026-11-30 --format csv"]),
+    (
+        "payments statement",
+        &[
+            "sluice payments statement --day 2026-11-20",
+            "sluice payments statement --day 2026-11-20 --zone Europe/Berlin --operation createOfframp --output csv",
+        ],
+    ),
+    (
+        "payments export",
+        &[
+            "sluice payments export --from 2026-11-01 --until 2026-11-30 --format csv",
+            "sluice payments export --statement 2026-11-20",
+        ],
+    ),
     ("payments verify", &["sluice payments verify payments-20261201080000-1.jsonl --audit sluice-audit"]),
     ("requests list", &["sluice requests list", "sluice requests list --state sending --output csv"]),
     ("requests show", &["sluice requests show invoice-4711 --environment production"]),

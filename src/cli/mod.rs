@@ -102,7 +102,7 @@ enum Command {
     Man(shell::ManArgs),
     Openapi(openapi::OpenapiArgs),
     Operations(operations::OperationsArgs),
-    Payments(payments::PaymentsArgs),
+    Payments(Box<payments::PaymentsArgs>),
     Policy(policy::PolicyArgs),
     Requests(requests::RequestsArgs),
     Nodes(nodes::NodesArgs),

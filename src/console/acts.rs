@@ -76,7 +76,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 41] = [
+pub(super) static ACTS: [Act; 42] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     get("explainCode", "Explain an error code", "/sluice/v1/errors/{code}", NO_TOKEN, |_, request| {
         Box::pin(async move { explain_code(request) })
@@ -193,6 +193,14 @@ pub(super) static ACTS: [Act; 41] = [
         ANY_ROLE,
         with_state!(foreign::list),
     ),
+    get(
+        "statePayments",
+        "Show the statement of a day",
+        "/sluice/v1/payments/statement",
+        ANY_ROLE,
+        with_server!(payments::statement),
+    )
+    .with_any_query(),
     post("exportPayments", "Export payments", "/sluice/v1/payments/export", ANY_ROLE, with_server!(payments::export))
         .taking("exportRequest"),
     get(

@@ -69,6 +69,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/vote.js" SCRIPT "vote.js",
     "/page/overview.js" SCRIPT "overview.js",
     "/page/payments.js" SCRIPT "payments.js",
+    "/page/statement.js" SCRIPT "statement.js",
     "/page/money.js" SCRIPT "money.js",
     "/page/charts.js" SCRIPT "charts.js",
     "/page/freezes.js" SCRIPT "freezes.js",

@@ -167,6 +167,25 @@ interface PaymentPage {
   of: string;
 }
 
+/** Sums of a statement by name. */
+type StatementSums = Record<string, { count: number; amount: string | null }>;
+
+/** Sums of some payments; those of a total have no operation, caller and destination. */
+interface StatementLine {
+  environment: string;
+  operation?: string;
+  owner?: { issuer: string; subject: string } | null;
+  to?: PaymentParty | null;
+  currency: string | null;
+  chain: string | null;
+  sums: StatementSums;
+}
+
+interface PaymentStatement {
+  lines: StatementLine[];
+  totals: StatementLine[];
+}
+
 /** The money of one day (UTC). */
 interface PaymentDay {
   day: string;

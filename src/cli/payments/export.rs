@@ -22,6 +22,12 @@ pub(super) struct ExportPaymentsArgs {
     way: ConsoleOptions,
     #[command(flatten)]
     filter: PaymentFilterArgs,
+    /// Export the statement of this day instead of payments; takes the filters of `sluice payments statement`
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    statement: Option<String>,
+    /// The IANA time zone of that day [default: UTC]
+    #[arg(long, requires = "statement")]
+    zone: Option<String>,
     /// The form of the files
     #[arg(long, value_enum, default_value = "jsonl")]
     format: ExportFormat,
@@ -47,6 +53,10 @@ impl ExportPaymentsArgs {
             if let (Some(after), Some(members)) = (&after, body.as_object_mut()) {
                 members.insert("after".to_owned(), after.as_str().into());
             }
+            if let (Some(day), Some(members)) = (&self.statement, body.as_object_mut()) {
+                let zone = self.zone.as_deref().unwrap_or("UTC");
+                members.insert("statement".to_owned(), json!({ "day": day, "zone": zone }));
+            }
             let (status, answer) = self.way.send(&ConsoleCall::post("payments/export", body))?;
             if status != 200 {
                 complain(format_args!("sluice: {}", refusal(status, &answer)));
@@ -56,9 +66,10 @@ impl ExportPaymentsArgs {
             let name = answer["name"].as_str().context("the console names no file")?;
             let path = write_new(&self.folder, name, part, answer["content"].as_str().unwrap_or_default())?;
             print(&format!(
-                "`{}`: {} payments, SHA-256 {}, audit entry {} of {}\n",
+                "`{}`: {} {}, SHA-256 {}, audit entry {} of {}\n",
                 path.display(),
                 answer["rows"],
+                if self.statement.is_some() { "lines" } else { "payments" },
                 answer["sha256"].as_str().unwrap_or_default(),
                 answer["number"],
                 answer["environment"].as_str().unwrap_or_default(),

@@ -1,7 +1,8 @@
-//! `sluice payments`: lists payments with their sums, shows one, lists foreign ones, exports them and verifies an export.
+//! `sluice payments`: lists payments with their sums, shows one, lists foreign ones, states a day, exports them and verifies an export.
 
 mod export;
 mod foreign;
+mod statement;
 mod verify;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -28,6 +29,7 @@ enum PaymentsCommand {
     List(ListPaymentsArgs),
     Show(ShowPaymentArgs),
     Foreign(foreign::ForeignPaymentsArgs),
+    Statement(statement::PaymentStatementArgs),
     Export(export::ExportPaymentsArgs),
     Verify(verify::VerifyExportArgs),
 }
@@ -136,6 +138,7 @@ pub(super) fn run(arguments: &PaymentsArgs) -> anyhow::Result<ExitReason> {
             show.way.ask(&ConsoleCall::get(path), in_words)
         }
         PaymentsCommand::Foreign(foreign) => foreign.run(),
+        PaymentsCommand::Statement(statement) => statement.run(),
         PaymentsCommand::Export(export) => export.run(),
         PaymentsCommand::Verify(verify) => verify.run(),
     }

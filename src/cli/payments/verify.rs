@@ -13,7 +13,7 @@ use crate::base::json::{self as strict, Limits};
 use crate::cli::audit::files::chosen;
 use crate::cli::{ExitReason, complain, print};
 
-/// Verify an export of payments as JSON lines
+/// Verify an export of payments, or of a statement, as JSON lines
 ///
 /// Checks the number of rows and the SHA-256 in the last line. With `--audit`, the audit log must have the entry of the
 /// export, and the very entry that each row names; verify the log itself with `sluice audit verify`.
@@ -31,8 +31,9 @@ impl VerifyExportArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
         let shown = self.file.display();
         let text = fs::read_to_string(&self.file).with_context(|| format!("`{shown}` cannot be read"))?;
-        let rows = match sealed_rows(&text) {
-            Ok(rows) => rows,
+        let (rows, unit) = match sealed_rows(&text) {
+            Ok((rows, SealedRows::Payments)) => (rows, "payments"),
+            Ok((rows, SealedRows::Statement)) => (rows, "lines"),
             Err(why) => {
                 complain(format_args!("sluice: `{shown}` is not what a gate wrote: {why}"));
                 return Ok(ExitReason::Faulty);
@@ -40,17 +41,18 @@ impl VerifyExportArgs {
         };
         if self.audit.is_empty() {
             print(&format!(
-                "`{shown}` is whole: {} payments. Compare it with the audit log: `--audit FOLDER`.\n",
+                "`{shown}` is whole: {} {unit}. Compare it with the audit log: `--audit FOLDER`.\n",
                 rows.len()
             ))?;
             return Ok(ExitReason::Done);
         }
-        let flaws = self.flaws(&text, &rows)?;
+        // A line of a statement is no entry: the export as a whole is one.
+        let flaws = self.flaws(&text, if unit == "payments" { &rows } else { &[] })?;
         for flaw in &flaws {
             complain(format_args!("sluice: {flaw}"));
         }
         if flaws.is_empty() {
-            print(&format!("`{shown}` is whole, and the audit log says the same: {} payments.\n", rows.len()))?;
+            print(&format!("`{shown}` is whole, and the audit log says the same: {} {unit}.\n", rows.len()))?;
             return Ok(ExitReason::Done);
         }
         Ok(ExitReason::Faulty)
@@ -95,8 +97,15 @@ impl VerifyExportArgs {
     }
 }
 
+/// The rows of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SealedRows {
+    Payments,
+    Statement,
+}
+
 /// Returns the rows of an export, if its last line fits the lines before.
-fn sealed_rows(text: &str) -> Result<Vec<Value>, String> {
+fn sealed_rows(text: &str) -> Result<(Vec<Value>, SealedRows), String> {
     let body = text.strip_suffix('\n').ok_or("it has no last line")?;
     let (body, last) = body.rsplit_once('\n').ok_or("it has no rows")?;
     let parse =
@@ -108,15 +117,17 @@ fn sealed_rows(text: &str) -> Result<Vec<Value>, String> {
     }
     let mut lines = body.split('\n');
     let head = &parse(lines.next().unwrap_or_default())?;
-    if head["format"] != 1 || head["what"] != "payments" {
-        return Err("its first line is not that of an export of payments in format 1".to_owned());
-    }
+    let kind = match (head["format"].as_u64(), head["what"].as_str()) {
+        (Some(1), Some("payments")) => SealedRows::Payments,
+        (Some(1), Some("statement")) => SealedRows::Statement,
+        _ => return Err("its first line is not that of an export of payments or of a statement in format 1".to_owned()),
+    };
     let rows = lines.map(parse).collect::<Result<Vec<_>, _>>()?;
     let count = end["rows"].as_u64();
     if count != u64::try_from(rows.len()).ok() {
         return Err("its last line tells another number of rows".to_owned());
     }
-    Ok(rows)
+    Ok((rows, kind))
 }
 
 #[cfg(test)]
@@ -132,7 +143,7 @@ mod tests {
     #[test]
     fn an_export_that_was_changed_is_noticed() {
         let whole = export("{\"a\":1}\n{\"a\":2}\n", 2);
-        assert_eq!(sealed_rows(&whole).unwrap().len(), 2);
+        assert_eq!(sealed_rows(&whole).unwrap().0.len(), 2);
         for changed in [
             whole.replace("{\"a\":2}", "{\"a\":3}"),
             whole.replace("{\"a\":1}\n", ""),

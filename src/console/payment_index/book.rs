@@ -3,11 +3,12 @@
 //! Entries come newest first while the journal is read backwards, and oldest first while it grows; a row is the same
 //! either way. The book is bounded: it drops the oldest payments and says since when it is complete.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use super::fact::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
+use super::stage::{ForeignFact, StageMark};
 use crate::adapters::audit::FilePosition;
 use crate::base::ids::Environment;
 use crate::base::money::Decimal;
@@ -63,6 +64,10 @@ pub(in crate::console) struct PaymentRow {
     /// The state that upstream's list shows, and the number of the entry that has it.
     pub state: Option<(u64, Arc<str>)>,
     pub hold: Option<Arc<str>>,
+    /// Its stages after its send, in the order of their entries.
+    pub stages: Vec<StageMark>,
+    /// When upstream's list showed something wrong with it, and the number of the entry that says so.
+    pub problem: Option<(u64, StoreTime)>,
     votes: Vec<PaymentVote>,
 }
 
@@ -73,13 +78,22 @@ pub(in crate::console) struct PaymentBook {
     rows: HashMap<PaymentKey, PaymentRow>,
     terms: HashSet<Arc<PaymentTerms>>,
     names: HashSet<Arc<str>>,
+    /// Records that no claim explains, by environment and number of their entry.
+    foreign: BTreeMap<(Environment, u64), ForeignFact>,
     /// Payments before this time were dropped.
     pub dropped_before: Option<StoreTime>,
 }
 
 impl PaymentBook {
     pub fn new(most: usize) -> PaymentBook {
-        PaymentBook { most, rows: HashMap::new(), terms: HashSet::new(), names: HashSet::new(), dropped_before: None }
+        PaymentBook {
+            most,
+            rows: HashMap::new(),
+            terms: HashSet::new(),
+            names: HashSet::new(),
+            foreign: BTreeMap::new(),
+            dropped_before: None,
+        }
     }
 
     /// Returns every payment whose call is known.
@@ -98,6 +112,17 @@ impl PaymentBook {
     /// Notes that payments before this time are left out.
     pub fn drop_before(&mut self, at: Option<StoreTime>) {
         self.dropped_before = self.dropped_before.max(at);
+    }
+
+    /// Takes a record that no claim explains.
+    pub fn add_foreign(&mut self, fact: ForeignFact) {
+        if self.dropped_before.is_none_or(|before| fact.at >= before) && self.foreign.len() < self.most {
+            self.foreign.insert((fact.environment, fact.number), fact);
+        }
+    }
+
+    pub fn foreign(&self) -> impl Iterator<Item = &ForeignFact> {
+        self.foreign.values()
     }
 
     /// Takes an entry into its row.
@@ -128,6 +153,8 @@ impl PaymentBook {
             answered: None,
             state: None,
             hold: None,
+            stages: Vec::new(),
+            problem: None,
             votes: Vec::new(),
         };
         let row = self.rows.entry(key).or_insert_with(|| empty(shared(&mut self.terms, Arc::new(terms.clone()))));
@@ -141,6 +168,14 @@ impl PaymentBook {
         }
         if let Some(state) = fact.state.filter(|_| row.state.as_ref().is_none_or(|(known, _)| number > *known)) {
             row.state = Some((number, shared(&mut self.names, Arc::from(state))));
+        }
+        if let Some(stage) = fact.stage
+            && let Err(place) = row.stages.binary_search_by_key(&number, |mark| mark.number)
+        {
+            row.stages.insert(place, StageMark { number, at, stage });
+        }
+        if fact.problem.is_some() && row.problem.is_none_or(|(first, _)| number < first) {
+            row.problem = Some((number, at));
         }
         match fact.kind {
             FactKind::Decided(call) if number > row.number => {
@@ -187,6 +222,7 @@ impl PaymentBook {
         let (_, bound, _) = times.select_nth_unstable(spare);
         let bound = *bound;
         self.rows.retain(|_, row| row.at >= bound);
+        self.foreign.retain(|_, fact| fact.at >= bound);
         self.dropped_before = self.dropped_before.max(Some(bound));
         self.terms.retain(|terms| Arc::strong_count(terms) > 1);
         self.names.retain(|name| Arc::strong_count(name) > 1);
@@ -216,6 +252,38 @@ fn shared<T: ?Sized + Eq + Hash>(all: &mut HashSet<Arc<T>>, value: Arc<T>) -> Ar
     }
     all.insert(value.clone());
     value
+}
+
+#[cfg(test)]
+impl PaymentRow {
+    /// Returns an offramp with these stages.
+    pub fn of_stages(amount: Decimal, stages: Vec<StageMark>) -> PaymentRow {
+        let at = StoreTime::of_micros(0);
+        let text = |word: &str| Some(word.to_owned());
+        let terms = PaymentTerms { currency: text("usdc"), chain: text("POLYGON"), ..PaymentTerms::default() };
+        PaymentRow {
+            terms: Arc::new(PaymentTerms { operation: "createOfframp".to_owned(), ..terms }),
+            amount: Some(amount),
+            value: None,
+            from: None,
+            to: None,
+            is_first: false,
+            is_repeated: false,
+            at,
+            number: 1,
+            place: FilePosition { sequence: 1, offset: 0 },
+            status: PaymentStatus::Sending,
+            event: "",
+            changed_at: at,
+            changed: 1,
+            answered: None,
+            state: None,
+            hold: None,
+            stages,
+            problem: None,
+            votes: Vec::new(),
+        }
+    }
 }
 
 #[cfg(test)]

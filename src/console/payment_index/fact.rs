@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::stage::PaymentStage;
 use crate::adapters::audit::FilePosition;
 use crate::audit::{EntryKind, LineBody, read_line, split_steps};
 use crate::base::ids::Environment;
@@ -73,6 +74,10 @@ pub(in crate::console) struct PaymentFact {
     pub answered: Option<u64>,
     /// The state that upstream's list shows.
     pub state: Option<String>,
+    /// The stage that the payment reaches by this entry.
+    pub stage: Option<PaymentStage>,
+    /// What is wrong with the payment in upstream's list.
+    pub problem: Option<String>,
     /// Whether the call was, or may have been, executed more than once.
     pub is_repeated: bool,
     pub kind: FactKind,
@@ -137,6 +142,8 @@ impl PaymentFact {
             event,
             answered: entry.get("status").and_then(Value::as_u64),
             state: text("/state").filter(|state| what == EntryKind::Followed && !state.is_empty()),
+            stage: PaymentStage::of(what, &text("/meaning").unwrap_or_default()),
+            problem: text("/problem").filter(|_| what == EntryKind::Followed),
             is_repeated: text("/executions").is_some_and(|word| word != "at-most-once"),
             kind,
         })

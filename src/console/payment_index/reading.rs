@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::book::PaymentBook;
 use super::fact::PaymentFact;
+use super::stage::ForeignFact;
 use crate::adapters::audit::{FilePosition, ReadBudget, Skip, read_backwards};
 use crate::base::ids::OperationId;
 use crate::catalog::{Catalog, Class};
@@ -125,6 +126,8 @@ impl PaymentIndex {
                 if is_money(&fact.operation) {
                     book.add(fact);
                 }
+            } else if let Some(foreign) = ForeignFact::of_line(line) {
+                book.add_foreign(foreign);
             }
             ControlFlow::Continue(())
         })?;

@@ -10,7 +10,7 @@ use super::destinations::DestinationNames;
 use crate::base::ids::Environment;
 use crate::base::money::Decimal;
 use crate::catalog::{BodyPlace, Violation};
-use crate::console::payment_index::{PaymentKey, PaymentRow, PaymentStatus};
+use crate::console::payment_index::{ForeignFact, PaymentKey, PaymentRow, PaymentStatus};
 use crate::console::render::{shown_as, unknown_parameter};
 use crate::console::state::ConsoleState;
 use crate::ledger::StoreTime;
@@ -113,6 +113,15 @@ impl PaymentFilter {
             && amount(self.most, Ordering::Greater)
             && self.destination.as_ref().is_none_or(|names| is_to(row, names))
             && self.text.as_ref().is_none_or(|sought| sought.matches(claim, row))
+    }
+
+    /// Whether a record that no claim explains is wanted: it has no caller, and no destination that the journal names.
+    pub fn matches_foreign(&self, fact: &ForeignFact) -> bool {
+        self.environment.is_none_or(|wanted| wanted == fact.environment)
+            && self.operation.as_ref().is_none_or(|operation| *operation == fact.operation)
+            && self.currency.as_ref().is_none_or(|currency| fact.currency.as_ref() == Some(currency))
+            && self.caller.is_none()
+            && self.destination.is_none()
     }
 }
 

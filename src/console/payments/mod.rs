@@ -6,12 +6,14 @@
 //! | `tally` | exact sums, and the rows of a page |
 //! | `destinations` | names and addresses of the ends |
 //! | `rows` | a payment as JSON |
+//! | `statement` | what was sent, ended and is open on one day |
 //! | `export` | CSV and JSON lines, with their audit entry |
 
 mod destinations;
 mod export;
 mod filter;
 mod rows;
+mod statement;
 mod tally;
 
 use std::sync::Arc;
@@ -38,6 +40,7 @@ use crate::catalog::Violation;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) use export::export;
+pub(super) use statement::statement;
 
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 100;

@@ -3,6 +3,7 @@
 import { asFailure, get, now, post } from "./api.js";
 import { badge, errorBox, field, fill, h, select, timeTag, toast } from "./dom.js";
 import { entriesOf, entryItem } from "./history.js";
+import { statementView } from "./statement.js";
 import { download, formatDay, formatTime, formatUsd, groupDigits, personName, shorten } from "./words.js";
 
 const PAGE_SIZE = 50;
@@ -50,7 +51,8 @@ export function view(_app, [first, second, third]) {
   if (first === "only" && second in NOTHING && third) {
     Object.assign(filters, NOTHING, { [second]: third });
     history.replaceState(null, "", "#/payments");
-  } else if (first && second) return paymentView(first, second);
+  } else if (first === "statement") return statementView();
+  else if (first && second) return paymentView(first, second);
   return listView();
 }
 
@@ -222,6 +224,7 @@ function listView() {
     order,
     h("button", { type: "button", onclick: () => takeOut("csv") }, "Export CSV"),
     h("button", { type: "button", onclick: () => takeOut("jsonl") }, "Export JSON lines"),
+    h("a", { class: "button", href: "#/payments/statement" }, "Statement"),
   );
 
   function take() {

@@ -185,7 +185,10 @@ pub fn foreign(problem: RecordProblem, seen: &Sighting<'_>) -> Commit {
         entry = entry.with("requestId", id.as_str());
     }
     let shown = &seen.record.moves.source;
-    entry = entry.with("amount", shown.amount.as_deref()).with("currency", shown.currency.as_deref());
+    entry = entry
+        .with("amount", shown.amount.as_deref())
+        .with("currency", shown.currency.as_deref())
+        .with("chain", shown.chain.as_deref());
     Commit { environment: seen.environment, node: seen.node.clone(), steps, entry: entry.to_bytes() }
 }
 

@@ -10,7 +10,7 @@ mod hostile;
 mod in_force;
 mod moved;
 mod payments;
-mod policies;
+pub(super) mod policies;
 mod resolving;
 mod restored;
 mod sessions;

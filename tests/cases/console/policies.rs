@@ -7,7 +7,7 @@ use crate::support::gate::sluice;
 use crate::support::{Answer, Gate, Setup, Upstream, post};
 
 /// That an answer is what the document says.
-pub(super) fn assert_described(answer: &Answer, schema: &str) {
+pub(in crate::cases) fn assert_described(answer: &Answer, schema: &str) {
     let document: Value = serde_json::from_str(include_str!("../../../schemas/console.json")).unwrap();
     let whole = json!({"$ref": format!("#/components/schemas/{schema}"), "components": document["components"]});
     let validator = jsonschema::validator_for(&whole).unwrap();

@@ -13,16 +13,16 @@ use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Act, Answer, Gate, Setup, Upstream, post};
 
-fn before(simulated: &Simulated) -> Setup {
+pub(super) fn before(simulated: &Simulated) -> Setup {
     following(Setup::new().environment("production", &simulated.url))
 }
 
-fn pay(gate: &Gate, request_id: &str, amount: &str) -> Answer {
+pub(super) fn pay(gate: &Gate, request_id: &str, amount: &str) -> Answer {
     post("/v2/offramps").json(offramp(request_id, amount).to_string()).send(gate.production())
 }
 
 /// Makes an offramp past the gate.
-fn pay_past(simulated: &Simulated, request_id: &str, amount: &str) {
+pub(super) fn pay_past(simulated: &Simulated, request_id: &str, amount: &str) {
     let address: SocketAddr = simulated.url["http://".len()..].parse().unwrap();
     let call = post("/v2/offramps").without("Authorization").header("Authorization", format!("Bearer {CREDENTIAL}"));
     let answer = call.json(offramp(request_id, amount).to_string()).send(address);
@@ -45,11 +45,11 @@ fn used(gate: &Gate, limit: &str) -> u64 {
     all.map(|one| one["used"].as_u64().unwrap()).sum()
 }
 
-fn read(gate: &Gate) -> u64 {
+pub(super) fn read(gate: &Gate) -> u64 {
     gate.metric(r#"sluice_follow_readings_total{environment="production",operation="createOfframp",result="read"}"#)
 }
 
-fn foreign(gate: &Gate, problem: &str) -> u64 {
+pub(super) fn foreign(gate: &Gate, problem: &str) -> u64 {
     let labels = format!(r#"environment="production",operation="createOfframp",problem="{problem}""#);
     gate.metric(&format!("sluice_foreign_payments_total{{{labels}}}"))
 }

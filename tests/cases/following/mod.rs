@@ -3,6 +3,7 @@
 mod gate;
 mod hostile;
 mod seeded;
+mod statement;
 mod world;
 
 use serde_json::{Value, json};

@@ -160,6 +160,22 @@ async fn history(seed: u64) {
     assert_eq!(world.foreign().await.get(&id(all + 1_000_000)), Some(&"unknown-request"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_gate_reads_the_list_and_another_goes_on_when_its_lease_lapsed() {
+    let world = FollowWorld::new(1);
+    world.upstream.payments.lock().unwrap().push(listed(&world, 0, Maker::Stranger));
+    sleep(Duration::from_secs(2)).await;
+    let (mut first, mut second) = (world.follower(0), world.follower(1));
+    let pages = || *world.upstream.pages.lock().unwrap();
+    first.read_all().await;
+    let read = pages();
+    second.read_all().await;
+    assert_eq!((read > 0, pages()), (true, read), "the first gate has the lease");
+    sleep(Duration::from_secs(3_600)).await;
+    second.read_all().await;
+    assert!(pages() > read, "the lease lapsed");
+}
+
 /// No state goes back, and the windows hold exactly what the records say: of payments that nobody has seen yet, all.
 async fn check(world: &FollowWorld, follow: &Follow, ranks: &mut BTreeMap<usize, usize>) {
     let payments = world.upstream.payments.lock().unwrap().clone();

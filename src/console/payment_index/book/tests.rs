@@ -15,6 +15,8 @@ fn fact(number: u64, status: Option<PaymentStatus>, kind: FactKind) -> PaymentFa
         event: "",
         answered: None,
         state: None,
+        stage: None,
+        problem: None,
         is_repeated: false,
         kind,
     }

@@ -1,0 +1,111 @@
+//! `sluice payments statement`: the payments of one day, what they came to, and which are open.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::base::visible::visible;
+use crate::cli::ExitReason;
+use crate::cli::console::{ConsoleCall, ConsoleOptions};
+use crate::cli::output::{TableColumn, text_at};
+use crate::cli::pages::{EnvironmentArg, list_as_table};
+
+/// Show the statement of a day: payments that were sent, arrived, failed, came back, or are open
+///
+/// By operation, caller, destination, currency and network, with the sums of each currency and network below. Each line
+/// adds up: `opening`, `sent` and `reopened` are together what ended on the day and what is open or unknown at its end.
+/// Changes nothing and leaves no entry; `sluice payments export --statement DAY` writes a file that can be verified.
+#[derive(Debug, Args)]
+pub(super) struct PaymentStatementArgs {
+    #[command(flatten)]
+    way: ConsoleOptions,
+    /// The day
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    day: String,
+    /// The IANA time zone of the day
+    #[arg(long, default_value = "UTC")]
+    zone: String,
+    /// Only this environment
+    #[arg(long, value_enum)]
+    environment: Option<EnvironmentArg>,
+    /// Only this operation (createOfframp)
+    #[arg(long)]
+    operation: Option<String>,
+    /// Only calls of this subject, as caller or as the person behind it
+    #[arg(long, value_name = "SUBJECT")]
+    caller: Option<String>,
+    /// Only payments to this account, wallet or user, or to this list of the policies
+    #[arg(long, value_name = "ADDRESS|LIST")]
+    to: Option<String>,
+    /// Only this currency
+    #[arg(long)]
+    currency: Option<String>,
+}
+
+impl PaymentStatementArgs {
+    pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
+        let mut ask = ConsoleCall::get("payments/statement")
+            .with_text("day", &self.day)
+            .with_text("zone", &self.zone)
+            .with("environment", self.environment.map(|environment| environment.as_str().to_owned()));
+        for (name, value) in [
+            ("operation", &self.operation),
+            ("caller", &self.caller),
+            ("destination", &self.to),
+            ("currency", &self.currency),
+        ] {
+            if let Some(value) = value {
+                ask = ask.with_text(name, value);
+            }
+        }
+        self.way.ask_for_rows(&ask, Some("lines"), in_words)
+    }
+}
+
+fn in_words(answer: &Value) -> String {
+    let none = "No payment was sent, ended or open on this day.";
+    let table = list_as_table(answer, "lines", &COLUMNS, none);
+    let totals: String = answer["totals"].as_array().into_iter().flatten().map(total_in_words).collect();
+    let notes = [
+        (answer["over"] == false).then(|| "The day is not over.\n".to_owned()),
+        (answer["reading"] == true).then(|| "The gate still reads its audit log: ask again shortly.\n".to_owned()),
+        answer["since"].as_str().map(|since| format!("Payments before {since} are not in it.\n")),
+    ];
+    format!("{table}{totals}{}", notes.into_iter().flatten().collect::<String>())
+}
+
+/// Describes the sums of one currency and network.
+fn total_in_words(total: &Value) -> String {
+    let asset = [text_at(total, "/currency").to_uppercase(), text_at(total, "/chain")].join(" ");
+    let sums = total["sums"].as_object().into_iter().flatten();
+    let sums = sums.filter(|(_, sum)| sum["count"] != 0).map(|(name, sum)| format!("{name} {}", money_of(sum)));
+    let sums: Vec<String> = sums.collect();
+    format!("{}\n", visible(&format!("sum  {} {}: {}", text_at(total, "/environment"), asset.trim(), sums.join(", "))))
+}
+
+/// Describes a number and an amount, such as `2: 150.25`.
+fn money_of(sum: &Value) -> String {
+    match sum["amount"].as_str() {
+        _ if sum["count"] == 0 => String::new(),
+        Some(amount) => format!("{}: {amount}", sum["count"]),
+        None => sum["count"].to_string(),
+    }
+}
+
+fn money_at(row: &Value, place: &str) -> String {
+    row.pointer(place).map_or_else(String::new, money_of)
+}
+
+const COLUMNS: [TableColumn; 12] = [
+    TableColumn { head: "OPERATION", is_whole: false, cell: |row| text_at(row, "/operation") },
+    TableColumn { head: "CALLER", is_whole: false, cell: |row| text_at(row, "/owner/subject") },
+    TableColumn { head: "TO", is_whole: false, cell: |row| super::party_of(&row["to"]) },
+    TableColumn { head: "CURRENCY", is_whole: true, cell: |row| text_at(row, "/currency").to_uppercase() },
+    TableColumn { head: "OPENING", is_whole: true, cell: |row| money_at(row, "/sums/opening") },
+    TableColumn { head: "SENT", is_whole: true, cell: |row| money_at(row, "/sums/sent") },
+    TableColumn { head: "SETTLED", is_whole: true, cell: |row| money_at(row, "/sums/settled") },
+    TableColumn { head: "FAILED", is_whole: true, cell: |row| money_at(row, "/sums/failed") },
+    TableColumn { head: "RETURNED", is_whole: true, cell: |row| money_at(row, "/sums/returned") },
+    TableColumn { head: "OPEN", is_whole: true, cell: |row| money_at(row, "/sums/open") },
+    TableColumn { head: "UNKNOWN", is_whole: true, cell: |row| money_at(row, "/sums/unknown") },
+    TableColumn { head: "FOREIGN", is_whole: true, cell: |row| money_at(row, "/sums/foreign") },
+];
