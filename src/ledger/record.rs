@@ -179,6 +179,8 @@ word_enum! {
         Session = "session",
         /// A gate and its journal that two people declared gone, or the first of them.
         Gone = "gone",
+        /// The beginning of a journal for which a person opened money.
+        Opened = "opened",
     }
 }
 

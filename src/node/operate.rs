@@ -11,8 +11,8 @@ use crate::catalog::Catalog;
 use crate::ledger::{Content, Index, Kind, Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
 use crate::people::joint_act::{JointAct, JointStep, first_person};
 use crate::stations::claim::{
-    self, Claim, ClaimState, Freeze, Frozen, JointWord, Owner, RecordMismatch, ResolveRefusal, SentRequest,
-    StoredAnswer, is_record_of,
+    self, Claim, ClaimState, Freeze, Frozen, JointWord, OpenedBeginning, Owner, RecordMismatch, ResolveRefusal,
+    SentRequest, StoredAnswer, is_record_of,
 };
 
 /// The most freezes in a list.
@@ -129,6 +129,11 @@ pub async fn unfreeze(
         }
         let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);
         commit.steps.extend(confirmed.into_iter().chain(guard));
+        if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content) {
+            let (opened, _) = node.store.read(&OpenedBeginning::key(environment)).await?;
+            let before = opened.map(|opened| opened.version);
+            commit.steps.extend(OpenedBeginning::by_person(environment, freeze, before));
+        }
         if node.commit(commit).await?.is_some() {
             return Ok(LiftSaid::Lifted);
         }

@@ -16,9 +16,9 @@ use crate::adapters::audit::entries_above;
 use crate::adapters::random;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RebuildRight, RebuiltStore};
 use crate::base::ids::Environment;
-use crate::ledger::{NodeId, Number, Outstanding, StoreFault, StoreTime};
+use crate::ledger::{Content, NodeId, Number, Outstanding, StoreFault, StoreTime};
 use crate::ports::AuditFault;
-use crate::stations::claim::{self, Forgotten, Freeze, RebuildClosing};
+use crate::stations::claim::{self, Forgotten, Freeze, OpenedBeginning, RebuildClosing};
 
 /// How many numbers are left free behind a rebuild, at least.
 const FREE_NUMBERS: u64 = 1_000_000;
@@ -137,7 +137,10 @@ impl Membership {
         let above = Number::new(right.above.max(up_to).as_u64().saturating_add(free));
         let closing = self.closing(environment, up_to, orphans, &reasons)?;
         let is_closed = closing.is_some();
-        let commit = claim::rebuilt(environment, up_to, above, closing, &node.id);
+        let mut commit = claim::rebuilt(environment, up_to, above, closing, &node.id);
+        let begin = self.replica.begin(environment)?;
+        let opened = self.opened_beginning(environment)?;
+        commit.steps.extend(opened.and_then(|opened| OpenedBeginning::narrowed(environment, begin, opened)));
         let commit = self.seals.sealed_commit(commit)?;
         let mut known = committed;
         for member in &gathered.came {
@@ -150,8 +153,7 @@ impl Membership {
         self.store.refill(environment, &self.replica, &rebuilt).await?;
         let shown_behind = rebuilt.tail.first().map_or(up_to.as_u64(), |first| first.number.as_u64().saturating_sub(1));
         let shown_behind = Number::new(shown_behind);
-        let journal =
-            RebuildingJournal { node: &node.id, begin: self.replica.begin(environment)?, up_to, shown_behind };
+        let journal = RebuildingJournal { node: &node.id, begin, up_to, shown_behind };
         self.show_snapshot(node, environment, up_to, journal.not_followed_by(gathered.came.iter().copied())).await?;
         self.store.complete_rebuild(environment, &self.replica, rebuilt).await?;
         node.metrics.store_rebuilt(environment.as_str());
@@ -255,7 +257,8 @@ impl Membership {
         let mut orphans = Forgotten::default();
         reasons.iter().for_each(|reason| orphans.must_be_opened(reason));
         let begin = self.replica.begin(environment)?;
-        orphans.begins_behind = begin.as_u64();
+        let is_opened = self.opened_beginning(environment)?.is_some_and(|(_, opened)| begin <= opened);
+        orphans.begins_behind = if is_opened { 0 } else { begin.as_u64() };
         if orphans.begins_behind > 0 {
             reasons.push(format!("the journal begins behind number {begin}: what was before is not known"));
         }
@@ -308,6 +311,14 @@ impl Membership {
         orphans.knows_of(&made);
         gathered.facts().filter_map(|facts| facts.closed_by).for_each(|closed| orphans.knows_of(&closed.made));
         Ok((orphans, reasons))
+    }
+
+    /// Returns the beginning for which a person opened money, as the replica has it, and the commit that said so.
+    fn opened_beginning(&self, environment: Environment) -> Result<Option<(Number, Number)>, StoreFault> {
+        let key = OpenedBeginning::key(environment);
+        let Some(record) = self.replica.record(&key)? else { return Ok(None) };
+        let Content::Whole(sealed) = record.content else { return Ok(None) };
+        Ok(Some((record.version, OpenedBeginning::read(&self.seals.open(&key, sealed)?))))
     }
 
     fn closing(

@@ -2,9 +2,12 @@
 
 use std::fs;
 
+use serde_json::json;
 use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
+use super::console::{ask, console, operator};
+use super::fleet::closings;
 use super::nodes::{CLOSED, EXECUTED, pair, says, setup};
 use super::rules::{allow, limit, swap_of};
 use crate::support::clock::wait_until;
@@ -123,6 +126,56 @@ fn a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store() {
     assert!(says(&gate, "the journal begins behind number"));
     assert_eq!(told(&before.send(gate.production())), FORGOTTEN);
     is_again(&after, &gate);
+}
+
+/// Two people answer once for what was before. The next losses lack nothing more, until the folder is lost again.
+#[test]
+fn a_beginning_that_people_opened_closes_money_once() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let without_folder = |stopped: Setup| {
+        fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
+        stopped.start().ready()
+    };
+    let is_closed = |gate: &Gate| told(&swap().send(gate.production())) == FORGOTTEN;
+    let begins = |gate: &Gate| closings(gate).iter().filter(|why| why.contains("the journal begins behind")).count();
+    let open = |gate: &Gate| {
+        for person in ["ops-1", "ops-2"] {
+            let body = json!({"environment": "production", "scope": "restored", "reason": "upstream was asked"});
+            ask(gate, "POST", "freezes/lift", &operator(person), Some(body));
+        }
+    };
+    let is_kept = || wait_until("the journal to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    let first = console(setup(&upstream, &redis.url(), "left")).start().ready();
+    paid(&first);
+    is_kept();
+    let gate = without_folder(first.end());
+    let mut calls = vec![paid(&gate)];
+    is_kept();
+    redis.ask(&["FLUSHALL"]);
+    wait_until("money to be closed", || is_closed(&gate));
+    open(&gate);
+    calls.push(paid(&gate));
+    is_kept();
+    assert_eq!(begins(&gate), 1);
+    redis.ask(&["FLUSHALL"]);
+    calls.iter().for_each(|call| is_again(call, &gate));
+    opens(&gate);
+    is_kept();
+    assert_eq!(begins(&gate), 1);
+    // What people said is kept over a restart.
+    let gate = gate.end().start().ready();
+    redis.ask(&["FLUSHALL"]);
+    calls.iter().for_each(|call| is_again(call, &gate));
+    opens(&gate);
+    is_kept();
+    assert_eq!(begins(&gate), 0);
+    // Nobody has answered for what the next folder lacks.
+    let gate = without_folder(gate.end());
+    paid(&gate);
+    is_kept();
+    redis.ask(&["FLUSHALL"]);
+    wait_until("money to be closed", || is_closed(&gate));
+    assert_eq!(begins(&gate), 1);
 }
 
 /// The gate that comes first lacks what was before it lost its folder; the one that it waits for knows all of it.

@@ -25,6 +25,7 @@ mod reconcile;
 mod freeze;
 mod commits;
 mod lease;
+mod opened_beginning;
 mod outcomes;
 mod owner;
 mod past_attempts;
@@ -48,6 +49,7 @@ pub use freeze::{
 };
 pub use gone::{GoneWord, gone_key, journal_lost, retired, said_gone_key, say_gone};
 pub use lease::Lease;
+pub use opened_beginning::OpenedBeginning;
 pub use outcomes::{
     Settled, Superseded, is_settled, lapse, late, prove_unlisted, restore_executed, settle, settle_unclaimed,
 };
