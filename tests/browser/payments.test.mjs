@@ -69,6 +69,25 @@ test("payments are filtered, exported, and fit a phone", async () => {
   assertNoProblems(page);
 });
 
+test("the statement of a day says what was sent, and is exported", async () => {
+  const page = await signIn(browser, gate, "v-5", ["viewer"]);
+  await page.getByRole("link", { name: "Payments" }).click();
+  const paidAt = await page.locator("td time").first().getAttribute("datetime");
+  await page.getByRole("link", { name: "Statement" }).click();
+  await page.getByRole("heading", { name: "Statement" }).waitFor();
+  await page.getByLabel("Day (UTC)").fill(paidAt?.slice(0, 10) ?? "");
+  await page.getByLabel("Day (UTC)").blur();
+  await page.locator("tbody tr").filter({ hasText: "2,530.75" }).first().waitFor();
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export CSV" }).click(),
+  ]);
+  assert.match(download.suggestedFilename(), /^statement-.*\.csv$/);
+  assert.match(await readFile(await download.path(), "utf8"), /createSwap/);
+  await page.getByText("Exported; audit entry").waitFor();
+  assertNoProblems(page);
+});
+
 test("what is dangerous stands first, in the row, in the hold and in the dialog", async () => {
   const destination = { chain: "POLYGON", currency: "usdc", walletAddress: LOOK_ALIKE };
   const answer = await gate.swap("false-friend", "3000", { destination });
