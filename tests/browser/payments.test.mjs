@@ -49,7 +49,7 @@ test("the largest payment of today and its approvers are found from the page", a
 test("payments are filtered, exported, and fit a phone", async () => {
   const page = await signIn(browser, gate, "v-2", ["viewer"], { viewport: PHONE });
   await page.getByRole("link", { name: "Payments" }).click();
-  await page.getByLabel("Search").fill("paid-2");
+  await page.getByLabel("Search", { exact: true }).fill("paid-2");
   await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.getByText("1 payment", { exact: true }).waitFor();
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -63,7 +63,7 @@ test("payments are filtered, exported, and fit a phone", async () => {
   assert.match(text, /,paid-2,createSwap,paid,/);
   await page.getByText("Exported 1 payments; audit entry").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
-  await page.getByLabel("Search").fill("no such payment");
+  await page.getByLabel("Search", { exact: true }).fill("no such payment");
   await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.getByText("No payments match.").waitFor();
   assertNoProblems(page);
