@@ -1,33 +1,59 @@
-//! The part of an entry for programs: the steps of its commit, with which a store can make the commit again, and the
-//! numbers before it that have no entry.
+//! The part of an entry for programs: the steps of its commit and their values, with which a store can make the commit
+//! again, and the numbers before it that have no entry.
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::base::json::{self, JsonError, Limits};
+use crate::base::json::{self, FormError, JsonError, Limits};
 
 /// The member of an entry that holds the steps, in plain or sealed.
 const STEPS: &str = "steps";
+/// The member of an entry that holds the values that the steps name, in their order.
+const VALUES: &str = "values";
+const PARTS: [&str; 2] = [STEPS, VALUES];
 /// The members of an entry that explain numbers without an entry: the last of them, and the number before the first.
 pub const ABOVE: &str = "above";
 pub const BEHIND: &str = "upTo";
 
-/// Returns the entry with the steps of its commit, which are a text in the one form of JSON; `None` where the entry is
-/// not a JSON object.
-pub fn with_steps(entry: &[u8], steps: &str) -> Result<Option<Bytes>, JsonError> {
+/// Returns the entry with the steps of its commit, which are a text in the one form of JSON, and the values that they
+/// name; `None` where the entry is not a JSON object.
+pub fn with_steps(entry: &[u8], steps: &str, values: &[&Bytes]) -> Result<Option<Bytes>, JsonError> {
+    let values = if values.is_empty() { String::new() } else { written_values(values) };
+    let put = [(STEPS, steps), (VALUES, values.as_str())];
+    let put: Vec<(&str, &str)> = put.into_iter().filter(|(_, text)| !text.is_empty()).collect();
     if let Some(members) = json::members_in_form(entry, Limits::ANSWER) {
-        let mut with =
-            Vec::with_capacity(entry.len().saturating_add(steps.len()).saturating_add(STEPS.len()).saturating_add(4));
-        let (before, behind) = members.split_at(members.partition_point(|(name, _)| *name < STEPS));
-        let behind = behind.iter().filter(|(name, _)| *name != STEPS);
-        put_members(before.iter().chain(&[(STEPS, steps)]).chain(behind), &mut with);
+        let length = entry.len().saturating_add(steps.len()).saturating_add(values.len()).saturating_add(24);
+        let mut with = Vec::with_capacity(length);
+        let mut members: Vec<(&str, &str)> =
+            members.into_iter().filter(|(name, _)| !PARTS.contains(name)).chain(put).collect();
+        members.sort_unstable_by_key(|(name, _)| *name);
+        put_members(members.iter(), &mut with);
         return Ok(Some(with.into()));
     }
     let Value::Object(mut members) = json::parse(entry, Limits::ANSWER)? else { return Ok(None) };
-    members.insert(STEPS.to_owned(), json::parse(steps.as_bytes(), Limits::ANSWER)?);
+    members.retain(|name, _| !PARTS.contains(&name.as_str()));
+    for (name, text) in put {
+        members.insert(name.to_owned(), json::parse(text.as_bytes(), Limits::ANSWER)?);
+    }
     Ok(Some(json::to_bytes(&Value::Object(members)).into()))
+}
+
+/// Writes values as an array of base64.
+fn written_values(values: &[&Bytes]) -> String {
+    let length = values.iter().map(|value| value.len().saturating_mul(4).div_ceil(3).saturating_add(6)).sum::<usize>();
+    let mut written = String::with_capacity(length.saturating_add(2));
+    for (nth, value) in values.iter().enumerate() {
+        written.push_str(if nth == 0 { "[\"" } else { ",\"" });
+        STANDARD.encode_string(value, &mut written);
+        written.push('"');
+    }
+    written.push(']');
+    written
 }
 
 /// Writes an object of members that are in their one form.
@@ -81,23 +107,41 @@ pub struct SplitEntry<'e> {
     pub bare: Vec<u8>,
     /// JSON.
     pub steps: Option<Cow<'e, str>>,
+    /// The values that the steps name, as JSON.
+    values: Option<Cow<'e, str>>,
     /// The numbers before it that it explains.
     pub unused: Option<UnusedNumbers>,
 }
 
-/// Takes the steps out of an entry.
+impl SplitEntry<'_> {
+    /// Returns the values that the steps name.
+    pub fn values(&self) -> Result<Vec<Bytes>, FormError> {
+        let Some(values) = &self.values else { return Ok(Vec::new()) };
+        let values: Vec<NamedValue> = json::from_slice(values.as_bytes(), Limits::ANSWER)?;
+        Ok(values.into_iter().map(|value| value.0).collect())
+    }
+}
+
+#[derive(Deserialize)]
+struct NamedValue(#[serde(with = "json::written_as::base64")] Bytes);
+
+/// Takes the steps and their values out of an entry.
 pub fn split_steps(entry: &[u8]) -> Result<SplitEntry<'_>, JsonError> {
     if let Some(members) = json::members_in_form(entry, Limits::ANSWER) {
-        let steps = members.iter().find(|(name, _)| *name == STEPS).map(|(_, steps)| Cow::Borrowed(*steps));
-        let without = entry.len().saturating_sub(steps.as_deref().map_or(0, str::len));
-        let mut bare = Vec::with_capacity(without);
-        put_members(members.iter().filter(|(name, _)| *name != STEPS), &mut bare);
-        return Ok(SplitEntry { bare, steps, unused: unused_of_members(&members) });
+        let [steps, values] =
+            PARTS.map(|part| members.iter().find(|(name, _)| *name == part).map(|(_, text)| Cow::Borrowed(*text)));
+        let taken = [&steps, &values].into_iter().flatten().map(|text| text.len()).sum();
+        let mut bare = Vec::with_capacity(entry.len().saturating_sub(taken));
+        put_members(members.iter().filter(|(name, _)| !PARTS.contains(name)), &mut bare);
+        return Ok(SplitEntry { bare, steps, values, unused: unused_of_members(&members) });
     }
     let mut entry = json::parse(entry, Limits::ANSWER)?;
     let unused = unused_of_tree(&entry);
-    let steps = entry.as_object_mut().and_then(|members| members.remove(STEPS));
-    Ok(SplitEntry { bare: json::to_bytes(&entry), steps: steps.map(|steps| steps.to_string().into()), unused })
+    let [steps, values] = PARTS.map(|part| {
+        let text = entry.as_object_mut().and_then(|members| members.remove(part));
+        text.map(|text| text.to_string().into())
+    });
+    Ok(SplitEntry { bare: json::to_bytes(&entry), steps, values, unused })
 }
 
 #[cfg(test)]
@@ -109,7 +153,8 @@ mod tests {
         let entries = [
             r#"{"a":1,"steps":"AAAA","what":"sending"}"#,
             r#"{"steps":[{"after":5}]}"#,
-            r#"{"a":{"steps":1}}"#,
+            r#"{"a":{"steps":1,"values":2}}"#,
+            r#"{"steps":[],"upTo":3,"values":["AAA=",""],"what":"done"}"#,
             r#"{"above":7,"steps":[],"upTo":5}"#,
             r#"{"above":7}"#,
             r#"{"above":7.0,"upTo":5}"#,
@@ -123,15 +168,22 @@ mod tests {
         }
         for entry in entries {
             for steps in ["[]", r#"[{"after":5}]"#, "\"AAAA\""] {
-                let with = with_steps(entry.as_bytes(), steps).unwrap().unwrap();
-                assert_eq!(with_steps(format!(" {entry}").as_bytes(), steps).unwrap().unwrap(), with, "{entry}");
-                let split = split_steps(&with).unwrap();
-                assert_eq!(split.steps.as_deref(), Some(steps), "{entry}");
-                assert_eq!(split.bare, split_steps(entry.as_bytes()).unwrap().bare, "{entry}");
+                for values in [&[][..], &[&Bytes::from_static(b"")], &[&"a".into(), &vec![0, 255].into()]] {
+                    let with = with_steps(entry.as_bytes(), steps, values).unwrap().unwrap();
+                    let spaced = with_steps(format!(" {entry}").as_bytes(), steps, values).unwrap().unwrap();
+                    assert_eq!(spaced, with, "{entry}");
+                    let split = split_steps(&with).unwrap();
+                    assert_eq!(split.steps.as_deref(), Some(steps), "{entry}");
+                    assert_eq!(split.values().unwrap().iter().collect::<Vec<_>>(), values, "{entry}");
+                    assert_eq!(split.bare, split_steps(entry.as_bytes()).unwrap().bare, "{entry}");
+                }
             }
         }
-        assert_eq!(with_steps(b"[]", "[]"), Ok(None));
-        assert_eq!(unused_before(entries[3].as_bytes()), Some(UnusedNumbers { behind: 5, last: 7 }));
+        assert_eq!(with_steps(b"[]", "[]", &[]), Ok(None));
+        for values in ["5", "[5]", r#"["?"]"#, r#"["AAA"]"#] {
+            assert!(split_steps(format!(r#"{{"values":{values}}}"#).as_bytes()).unwrap().values().is_err(), "{values}");
+        }
+        assert_eq!(unused_before(entries[4].as_bytes()), Some(UnusedNumbers { behind: 5, last: 7 }));
         let split = split_steps(entries[0].as_bytes()).unwrap();
         assert_eq!(
             (split.bare.as_slice(), split.steps.as_deref()),

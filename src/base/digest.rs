@@ -21,6 +21,10 @@ impl Fingerprint {
         Fingerprint(hash.finalize().into())
     }
 
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The first byte, for sorting digests into shards.
     pub fn first_byte(self) -> u8 {
         let [first, ..] = self.0;

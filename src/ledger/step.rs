@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Index, Keep, NodeId, Number, RecordKey, StoreTime};
+use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::json;
 
@@ -24,7 +25,8 @@ pub struct Commit {
 /// The most that a window ever holds, whatever its limit: every store can count it exactly.
 pub const MAX_UNITS: u64 = (1 << 53) - 1;
 
-/// A guard, a write, or a guarded write. No two steps of a commit write the same record, member or window: such a
+/// A guard, a write, or a guarded write. As JSON it names its value by digest, and a step that was read has the digest in
+/// the place of its value until whoever has the values puts them there. No two steps of a commit write the same record, member or window: such a
 /// commit is refused as broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
@@ -70,7 +72,7 @@ pub enum Step {
     /// Guarded: absent.
     Create {
         key: RecordKey,
-        #[serde(with = "json::written_as::base64")]
+        #[serde(with = "value_by_digest")]
         value: Bytes,
         keep: Keep,
     },
@@ -78,7 +80,7 @@ pub enum Step {
     Replace {
         key: RecordKey,
         version: Number,
-        #[serde(with = "json::written_as::base64")]
+        #[serde(with = "value_by_digest")]
         value: Bytes,
         keep: Keep,
     },
@@ -152,6 +154,23 @@ pub enum Step {
     },
 }
 
+/// Writes a value as its digest in base64; reads the digest.
+mod value_by_digest {
+    use bytes::Bytes;
+    use serde::{Deserializer, Serializer};
+
+    use super::Step;
+    use crate::base::json::written_as::base64;
+
+    pub fn serialize<S: Serializer>(value: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        base64::serialize(&Step::digest_of_value(value), serializer)
+    }
+
+    pub fn deserialize<'t, D: Deserializer<'t>>(deserializer: D) -> Result<Bytes, D::Error> {
+        base64::deserialize(deserializer)
+    }
+}
+
 /// The window of one limit for one value of its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,6 +187,26 @@ impl WindowKey {
 }
 
 impl Step {
+    /// Returns the value that it writes.
+    pub fn value(&self) -> Option<&Bytes> {
+        match self {
+            Step::Create { value, .. } | Step::Replace { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    pub fn value_mut(&mut self) -> Option<&mut Bytes> {
+        match self {
+            Step::Create { value, .. } | Step::Replace { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Returns what stands in the place of the value in a step that was read.
+    pub fn digest_of_value(value: &[u8]) -> Bytes {
+        Fingerprint::of(&[value]).as_bytes().to_vec().into()
+    }
+
     /// Returns the record that it is about.
     pub fn record(&self) -> Option<&RecordKey> {
         match self {

@@ -30,9 +30,10 @@ const PROGRESS: u64 = 100_000;
 /// When the first claim was made, in microseconds since 1970, and the time between two: a million in 30 days.
 const BEGIN: i64 = 1_800_000_000_000_000;
 const PACE: i64 = 2_592_000;
-/// The lengths of the records of a swap: the claim with the call, and with the answer.
-const SENDING: usize = 1_350;
-const DONE: usize = 2_400;
+/// The lengths of texts that are as long when they are packed as the records of a swap: the claim with the call, and
+/// with the answer.
+const SENDING: usize = 430;
+const DONE: usize = 620;
 
 /// Writes the journal on the disk of `parent`, builds a store from it, and describes what that took.
 pub(crate) fn report(parent: &Path, kept: Option<PathBuf>, claims: u64) -> anyhow::Result<String> {
@@ -147,7 +148,7 @@ fn claim(name: &str, nth: u64) -> Vec<Step> {
     let freeze =
         |name: &str| Step::Absent(RecordKey { environment: ENVIRONMENT, kind: Kind::Freeze, name: name.to_owned() });
     let mut steps = vec![
-        Step::Create { key: key(name), value: Bytes::from(vec![b'x'; SENDING]), keep: Keep::Forever },
+        Step::Create { key: key(name), value: noise(nth, SENDING), keep: Keep::Forever },
         Step::IndexAdd { index: Index::Sending, member: name.to_owned(), due: Duration::from_secs(92) },
         freeze("operation/createSwap"),
         freeze("all"),
@@ -171,11 +172,22 @@ fn settle(name: &str, nth: u64, version: Number) -> Vec<Step> {
     let mut steps = vec![
         Step::IndexRemove { index: Index::Sending, member: name.to_owned() },
         Step::IndexRemove { index: Index::Unknown, member: name.to_owned() },
-        Step::Replace { key: key(name), version, value: Bytes::from(vec![b'x'; DONE]), keep },
+        Step::Replace { key: key(name), version, value: noise(!nth, DONE), keep },
         Step::IndexAdd { index: Index::Paid, member: payee(nth), due: Duration::ZERO },
     ];
     steps.extend(windows(nth).map(|(window, _)| Step::Settle { window, holder: holder(nth) }));
     steps
+}
+
+/// A text that cannot be packed into less than three quarters.
+fn noise(seed: u64, length: usize) -> Bytes {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut state = seed;
+    let letter = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        LETTERS.get(usize::try_from(state >> 58).unwrap_or(0)).copied().unwrap_or(b'A')
+    };
+    (0..length).map(letter).collect()
 }
 
 /// The windows of a payment with their buckets in seconds: of all, of its payee, and of its caller.

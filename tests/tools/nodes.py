@@ -29,6 +29,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import zstandard
 from gate import TOKEN, free_port, make_token, start_simulator
 from report import Report
 from swaps import (
@@ -55,6 +56,9 @@ OTHER_TOKEN = f"Bearer {make_token('another')}"
 TROUBLES = ["killed", "frozen", "slow", "mute", "half open", "refused"]
 
 
+# The first bytes of a packed value, and the text that it has words in common with.
+PACKED = b"\0z1"
+COMMON_TEXT = Path(__file__).parent.parent.parent / "src/adapters/store/common_text.jsonl"
 # The library that sets the clock of a process.
 FALSE_CLOCK = Path(__file__).parent.parent / "support" / "false_clock.c"
 
@@ -283,11 +287,19 @@ def read_claims(redis: Redis) -> dict[str, str]:
             # Version, time, two expiries, and behind them the state and the content.
             stored = redis.ask("GET", key.decode()).split(b" ", 4)[4]
             if stored.startswith(b"w"):
-                claim = json.loads(stored[1:])
+                claim = json.loads(unpacked(stored[1:]))
                 states[claim["requestId"]] = state_of(claim["state"])
         cursor = next_cursor.decode()
         if cursor == "0":
             return states
+
+
+def unpacked(stored: bytes) -> bytes:
+    """Returns the text of a value that is not sealed, as `src/adapters/store/packed.rs` reads it."""
+    if not stored.startswith(PACKED):
+        return stored
+    common = zstandard.ZstdCompressionDict(COMMON_TEXT.read_bytes(), dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    return zstandard.ZstdDecompressor(dict_data=common).decompress(stored.removeprefix(PACKED))
 
 
 def state_of(state: Any) -> str:

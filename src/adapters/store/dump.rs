@@ -17,7 +17,7 @@ use crate::ledger::{
 };
 
 /// The version of this export format.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// One line. A time that is `None` never comes; a value that is `None` is spent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -162,9 +162,11 @@ impl DumpHeader {
 
     pub fn read(line: &str) -> Result<DumpHeader, String> {
         if let Ok(DumpVersions { export, format }) = json::from_slice(line.as_bytes(), Limits::ANSWER)
-            && (export > VERSION || format > FORMAT)
+            && (export, format) != (VERSION, FORMAT)
         {
-            return Err("a later version of Sluice wrote this export; use that version or a later one".to_owned());
+            let is_later = export > VERSION || format > FORMAT;
+            let version = if is_later { "a later" } else { "an earlier" };
+            return Err(format!("{version} version of Sluice wrote this export; use that version"));
         }
         match DumpRecord::of_line(line)? {
             DumpRecord::Header { time, last, .. } => Ok(DumpHeader { time, last: last.into_iter().collect() }),

@@ -32,7 +32,7 @@ use crate::ledger::{
 };
 
 /// The format version that this program writes.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
 /// The expiry of what is kept forever.
 pub(super) const FOREVER: StoreTime = StoreTime::of_micros(i64::MAX);
 

@@ -1,6 +1,6 @@
 //! Encryption of records: bodies and answers contain bank and personal data.
 //!
-//! Each value is sealed with AES-256-GCM under a key of its own record, derived (HKDF-SHA256) from the configured key,
+//! Each value is packed, then sealed with AES-256-GCM under a key of its own record, derived (HKDF-SHA256) from the configured key,
 //! and bound to its record: moved to another record it cannot be opened. As each record has its own key, and few
 //! versions, random nonces never come near the number at which they might repeat.
 //!
@@ -12,8 +12,7 @@
 //! wrote it. A setting accepts plain text while a store from before the key is taken over; values are sealed when they are
 //! next written. A freeze in plain text is taken in any case: it only closes money.
 //!
-//! The entry of each commit gets the commit's steps, with their sealed values, so that a journal can make every commit
-//! again. They are sealed as a whole, bound to the rest of the entry: nobody without the key can read or make them.
+//! The entry of each commit gets its steps and their sealed values: see `journalled_steps`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,16 +23,15 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce};
 
-use super::sealed_place::{MAGIC, SealedPlace, parts};
+pub use super::journalled_steps::JournalledSteps;
+use super::packed::{self, PACKED};
+use super::sealed_place::{FORMAT, SEALED, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};
 use crate::adapters::random;
-use crate::audit::{SplitEntry, UnusedNumbers, split_steps, with_steps};
-use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
-use crate::base::json::{self, Limits};
 use crate::ledger::{
-    Commit, CommitError, Conflict, ConflictCause, Content, Kind, Number, Outstanding, Query, QueryAnswer, Receipt,
-    Record, RecordKey, Sender, Step, StoreFault, StoreTime,
+    Commit, CommitError, Conflict, ConflictCause, Content, Kind, Number, Query, QueryAnswer, Receipt, Record,
+    RecordKey, Sender, Step, StoreFault, StoreTime,
 };
 use crate::ports::Store;
 use crate::telemetry::Metrics;
@@ -44,8 +42,6 @@ const UNOPENED: &str = "other-key";
 const CHANGED: &str = "changed";
 /// How often a record is read that is older than the one that the journal has.
 const MAX_READS: usize = 3;
-/// The kind under which the steps of a commit are sealed; no record has it.
-const STEPS: &str = "steps";
 /// The kind under which the digest of a snapshot is sealed; no record has it.
 const SNAPSHOT: &str = "snapshot";
 
@@ -55,15 +51,6 @@ pub struct Seals {
     pub(super) keys: Vec<SealingKey>,
     /// Whether values from before the key are taken.
     pub(super) accepts_plain: bool,
-}
-
-/// The steps that a journal kept of a commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalledSteps {
-    pub steps: Vec<Step>,
-    pub is_sealed: bool,
-    /// The numbers before the commit that its entry explains.
-    pub unused: Option<UnusedNumbers>,
 }
 
 /// A store that seals values on their way in and opens them on their way out.
@@ -98,22 +85,23 @@ impl Seals {
 
     /// Seals a value, and binds it to its record.
     pub fn seal(&self, key: &RecordKey, value: &Bytes) -> Result<Bytes, StoreFault> {
-        if self.keys.is_empty() && value.starts_with(MAGIC) {
+        if value.starts_with(SEALED) || value.starts_with(PACKED) {
             return Err(StoreFault::Broken(format!("{} begins like a sealed value", SealedPlace::of(key))));
         }
         self.seal_at(&SealedPlace::of(key), value)
     }
 
     pub(super) fn seal_at(&self, place: &SealedPlace<'_>, value: &Bytes) -> Result<Bytes, StoreFault> {
-        let Some(sealing) = self.keys.first() else { return Ok(value.clone()) };
+        let value = packed::pack(value);
+        let Some(sealing) = self.keys.first() else { return Ok(value) };
         let failed = || StoreFault::Away(format!("{place} could not be sealed"));
         let nonce = random::bytes::<NONCE_LEN>().ok_or_else(failed)?;
         let id_length = u8::try_from(sealing.id.len()).map_err(|_| failed())?;
-        let head = [MAGIC, &[id_length], sealing.id.as_bytes(), &nonce];
+        let head = [SEALED, &[FORMAT, id_length], sealing.id.as_bytes(), &nonce];
         let length = head.iter().map(|part| part.len()).sum::<usize>();
         let mut sealed = Vec::with_capacity(length.saturating_add(value.len()).saturating_add(AES_256_GCM.tag_len()));
         head.iter().for_each(|part| sealed.extend_from_slice(part));
-        sealed.extend_from_slice(value);
+        sealed.extend_from_slice(&value);
         let (of_place, bound) = (place.key(sealing).ok_or_else(failed)?, place.bound(sealing));
         let content = sealed.get_mut(length..).ok_or_else(failed)?;
         let tag = of_place
@@ -126,7 +114,7 @@ impl Seals {
     /// Whether a value is refused because it is in plain text.
     fn refuses(&self, key: &RecordKey, value: &Bytes) -> bool {
         let is_plain_taken = !self.is_sealing() || self.accepts_plain || key.kind == Kind::Freeze;
-        !is_plain_taken && !value.starts_with(MAGIC)
+        !is_plain_taken && !value.starts_with(SEALED)
     }
 
     /// Opens the value of a record.
@@ -142,15 +130,13 @@ impl Seals {
     }
 
     pub(super) fn open_at(&self, place: &SealedPlace<'_>, value: Bytes) -> Result<Bytes, StoreFault> {
-        if !value.starts_with(MAGIC) {
-            return Ok(value);
-        }
-        self.open_in_place(place, value.into()).map(Bytes::from)
+        let opened = if value.starts_with(SEALED) { self.open_in_place(place, value.into())?.into() } else { value };
+        packed::unpack(opened).map_err(|error| StoreFault::Broken(format!("{place} cannot be read: {error}")))
     }
 
     /// Opens a value in its own memory.
     fn open_in_place(&self, place: &SealedPlace<'_>, mut value: Vec<u8>) -> Result<Vec<u8>, StoreFault> {
-        let Some(sealed) = value.strip_prefix(MAGIC) else { return Ok(value) };
+        let Some(sealed) = value.strip_prefix(SEALED) else { return Ok(value) };
         let broken = |why: String| StoreFault::Broken(format!("{place} {why}"));
         let Some((id, nonce, sealed)) = parts(sealed) else {
             return Err(broken("is sealed in a format that this version of Sluice does not know".to_owned()));
@@ -174,35 +160,6 @@ impl Seals {
         Ok(value)
     }
 
-    /// Seals the values of a commit, and puts its steps into its entry.
-    pub fn sealed_commit(&self, mut commit: Commit) -> Result<Commit, StoreFault> {
-        for step in &mut commit.steps {
-            if let Step::Create { key, value, .. } | Step::Replace { key, value, .. } = step {
-                *value = self.seal(key, value)?;
-            }
-        }
-        commit.entry = self.journalled(&commit)?;
-        Ok(commit)
-    }
-
-    /// Returns the entry of a commit with the steps that a journal keeps. The values in them are sealed already.
-    fn journalled(&self, commit: &Commit) -> Result<Bytes, StoreFault> {
-        let kept: Vec<&Step> = commit.steps.iter().filter(|step| step.is_journalled()).collect();
-        let unfit = || StoreFault::Broken("an entry is not a JSON object".to_owned());
-        let mut steps = json::to_form(&kept);
-        if !self.keys.is_empty() {
-            let entry = split_steps(&commit.entry).map_err(|_| unfit())?.bare;
-            let digest = Fingerprint::of(&[&entry]).to_hex();
-            let place = SealedPlace { environment: commit.environment, kind: STEPS, name: &digest };
-            let sealed = self.seal_at(&place, &steps.into_bytes().into())?;
-            steps = String::with_capacity(sealed.len().saturating_mul(4).div_ceil(3).saturating_add(2));
-            steps.push('"');
-            STANDARD_NO_PAD.encode_string(sealed, &mut steps);
-            steps.push('"');
-        }
-        with_steps(&commit.entry, &steps).ok().flatten().ok_or_else(unfit)
-    }
-
     /// Seals the digest of a snapshot, and binds it to the snapshot's name.
     pub(super) fn seal_digest(&self, name: &str, digest: &str) -> Result<Option<String>, StoreFault> {
         if self.keys.is_empty() {
@@ -218,12 +175,12 @@ impl Seals {
             return Ok(true);
         }
         let Some(sealed) = sealed.and_then(|sealed| STANDARD_NO_PAD.decode(sealed).ok()) else { return Ok(false) };
-        Ok(sealed.starts_with(MAGIC) && self.open_at(&of_snapshot(name), sealed.into())? == digest.as_bytes())
+        Ok(sealed.starts_with(SEALED) && self.open_at(&of_snapshot(name), sealed.into())? == digest.as_bytes())
     }
 
     /// Whether a session was written by somebody who has no key. It may also be from before the key.
     fn is_forged_session(&self, key: &RecordKey, record: &Record) -> bool {
-        let is_plain = |value: &Bytes| !value.starts_with(MAGIC);
+        let is_plain = |value: &Bytes| !value.starts_with(SEALED);
         let is_sealing = self.is_sealing() && !key.kind.is_journalled();
         is_sealing && matches!(&record.content, Content::Whole(value) if is_plain(value))
     }
@@ -236,31 +193,6 @@ impl Seals {
     /// Whether values are sealed.
     pub(super) fn is_sealing(&self) -> bool {
         !self.keys.is_empty()
-    }
-
-    /// Returns the steps that a journal kept of a commit, their values still sealed; `None` where an entry has none.
-    pub fn steps(&self, entry: &Outstanding) -> Result<Option<JournalledSteps>, StoreFault> {
-        let Outstanding { environment, number, .. } = entry;
-        let broken = |why: String| {
-            StoreFault::Broken(format!("the steps of entry {number} of {environment} are not readable: {why}"))
-        };
-        let SplitEntry { bare, steps, unused } =
-            split_steps(&entry.entry).map_err(|error| broken(error.reason.to_string()))?;
-        let Some(steps) = steps else { return Ok(None) };
-        let is_sealed = steps.starts_with('"');
-        let opened = if is_sealed {
-            // Base64 has no escapes.
-            let sealed = STANDARD_NO_PAD.decode(steps.trim_matches('"'));
-            let sealed = sealed.map_err(|_| broken("they are not base64".to_owned()))?;
-            let digest = Fingerprint::of(&[&bare]).to_hex();
-            let place = SealedPlace { environment: *environment, kind: STEPS, name: &digest };
-            Some(self.open_in_place(&place, sealed)?)
-        } else {
-            None
-        };
-        let text = opened.as_deref().unwrap_or(steps.as_bytes());
-        let steps: Vec<Step> = json::from_slice(text, Limits::ANSWER).map_err(|error| broken(error.to_string()))?;
-        Ok(Some(JournalledSteps { steps, is_sealed, unused }))
     }
 }
 

@@ -9,8 +9,10 @@ use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::ledger::RecordKey;
 
-/// The first bytes of a sealed value, for format version 1. No plain value of Sluice begins so.
-pub(super) const MAGIC: &[u8] = b"\0sealed\x01";
+/// The first bytes of a sealed value. No plain value of Sluice begins so.
+pub(super) const SEALED: &[u8] = b"\0sealed";
+/// The byte behind them: the version of the format. What is sealed is packed.
+pub(super) const FORMAT: u8 = 2;
 
 /// The place that a value is bound to.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +36,8 @@ impl SealedPlace<'_> {
 
     /// Returns the bytes that bind a value to its place; each part has its length before it.
     pub fn bound(&self, sealing: &SealingKey) -> Vec<u8> {
-        let parts = [MAGIC, sealing.id.as_bytes(), self.environment.as_str().as_bytes(), self.kind.as_bytes()];
+        let parts =
+            [SEALED, &[FORMAT], sealing.id.as_bytes(), self.environment.as_str().as_bytes(), self.kind.as_bytes()];
         let parts = parts.into_iter().chain([self.name.as_bytes()]);
         parts.flat_map(|part| [(part.len() as u64).to_be_bytes().as_slice(), part].concat()).collect()
     }
@@ -49,9 +52,9 @@ impl fmt::Display for SealedPlace<'_> {
     }
 }
 
-/// Splits a sealed value into key id, nonce and ciphertext.
+/// Splits what is behind the first bytes of a sealed value into key id, nonce and ciphertext.
 pub(super) fn parts(sealed: &[u8]) -> Option<(&str, [u8; NONCE_LEN], &[u8])> {
-    let (length, rest) = sealed.split_first()?;
+    let (length, rest) = sealed.strip_prefix(&[FORMAT])?.split_first()?;
     let (id, rest) = rest.split_at_checked(usize::from(*length))?;
     let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
     Some((std::str::from_utf8(id).ok()?, *nonce, sealed))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ring::hmac;
 
 use super::sealed::Seals;
-use super::sealed_place::{MAGIC, SealedPlace, parts};
+use super::sealed_place::{SEALED, SealedPlace, parts};
 use crate::base::ids::Environment;
 use crate::ledger::StoreFault;
 
@@ -36,12 +36,13 @@ impl Seals {
 
     /// Opens a sum; `None` where it was not made with a key. Fails where its key is not configured.
     pub(super) fn open_sum(&self, numbers: &str, sealed: Bytes) -> Result<Option<OpenedSum>, StoreFault> {
-        let Some(rest) = sealed.strip_prefix(MAGIC) else {
+        let Some(rest) = sealed.strip_prefix(SEALED) else {
             let is_current = !self.is_sealing();
             if !is_current && !self.accepts_plain {
                 return Ok(None);
             }
-            return Ok(Some(OpenedSum { key: Seals::default().sum_key()?, is_current, sum: sealed }));
+            let sum = self.open_at(&of_sum(numbers), sealed)?;
+            return Ok(Some(OpenedSum { key: Seals::default().sum_key()?, is_current, sum }));
         };
         let Some((id, ..)) = parts(rest) else { return Ok(None) };
         let Some(at) = self.keys.iter().position(|one| one.id == id) else {

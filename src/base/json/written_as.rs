@@ -30,6 +30,46 @@ pub mod base64 {
     }
 }
 
+/// Bytes as the text that they are; `base64:` and base64 where they are none, or begin so.
+pub mod text {
+    use ::base64::Engine as _;
+    use ::base64::engine::general_purpose::STANDARD;
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    const NO_TEXT: &str = "base64:";
+
+    pub fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(bytes.as_ref()) {
+            Ok(text) if !text.starts_with(NO_TEXT) => serializer.serialize_str(text),
+            _ => serializer.collect_str(&format_args!("{NO_TEXT}{}", STANDARD.encode(bytes))),
+        }
+    }
+
+    pub fn deserialize<'t, T: From<Vec<u8>>, D: Deserializer<'t>>(deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_string(BytesText).map(T::from)
+    }
+
+    struct BytesText;
+
+    impl Visitor<'_> for BytesText {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Vec<u8>, E> {
+            let Some(base64) = text.strip_prefix(NO_TEXT) else { return Ok(text.as_bytes().to_vec()) };
+            STANDARD.decode(base64).map_err(|_| E::custom("the text behind `base64:` is not base64"))
+        }
+
+        fn visit_string<E: Error>(self, text: String) -> Result<Vec<u8>, E> {
+            if text.starts_with(NO_TEXT) { self.visit_str(&text) } else { Ok(text.into_bytes()) }
+        }
+    }
+}
+
 /// Headers as pairs of a name and the value in base64: a value need not be text.
 pub mod headers {
     use ::base64::Engine as _;

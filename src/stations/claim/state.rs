@@ -191,7 +191,7 @@ impl KeyNaming {
 #[serde(deny_unknown_fields)]
 pub struct SentRequest {
     pub target: String,
-    #[serde(with = "json::written_as::base64")]
+    #[serde(with = "json::written_as::text")]
     pub body: Bytes,
 }
 
@@ -223,7 +223,7 @@ pub struct StoredAnswer {
     pub status: u16,
     #[serde(with = "json::written_as::headers")]
     pub headers: HeaderMap,
-    #[serde(with = "json::written_as::base64")]
+    #[serde(with = "json::written_as::text")]
     pub body: Bytes,
 }
 

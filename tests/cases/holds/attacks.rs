@@ -3,6 +3,10 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use sluice::adapters::store::sealed::Seals;
+use sluice::base::ids::Environment;
+use sluice::ledger::{Kind, RecordKey};
+
 use super::{RULES, answered, approver, ask, ask_at, body, gate, held, on_redis, person, say, sent, state, swap, text};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
@@ -153,6 +157,15 @@ fn stored(hold: &serde_json::Value) -> String {
     format!("sluice:{{production}}:r:hold:{}", text(hold, "id"))
 }
 
+fn hold_key(hold: &serde_json::Value) -> RecordKey {
+    RecordKey { environment: Environment::Production, kind: Kind::Hold, name: text(hold, "id").to_owned() }
+}
+
+fn of_hex(text: &str) -> Vec<u8> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    text.as_bytes().chunks(2).map(byte).collect()
+}
+
 fn frozen(gate: &crate::support::Gate, path: &str) {
     let body = serde_json::json!({"environment": "production", "scope": "all", "reason": "a drill"});
     // It takes two people to lift a freeze.
@@ -168,8 +181,10 @@ fn records_that_were_swapped_or_altered_in_the_store_are_not_sent() {
     let swap_them = "local function of(key) return string.match(redis.call('GET', key), '^(%S+ %S+ %S* %S* )(.*)$') end \
                      local head, a = of(KEYS[1]) local other, b = of(KEYS[2]) \
                      redis.call('MSET', KEYS[1], head .. b, KEYS[2], other .. a) return 'OK'";
-    let alter = "local c = redis.call('GET', KEYS[1]) local at, to = string.find(c, ARGV[1], 1, true) \
-                 redis.call('SET', KEYS[1], string.sub(c, 1, at - 1) .. ARGV[2] .. string.sub(c, to + 1)) return 'OK'";
+    let content = "local content = string.match(redis.call('GET', KEYS[1]), '^%S+ %S+ %S* %S* w(.*)$') \
+                   return (string.gsub(content, '.', function(byte) return string.format('%02x', string.byte(byte)) end))";
+    let alter = "local head = string.match(redis.call('GET', KEYS[1]), '^%S+ %S+ %S* %S* w') \
+                 redis.call('SET', KEYS[1], head .. ARGV[1]) return 'OK'";
     for seal_key in [None, Some("5e".repeat(32))] {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
         let setup = on_redis(gate(&upstream, RULES), &redis, "left");
@@ -186,10 +201,13 @@ fn records_that_were_swapped_or_altered_in_the_store_are_not_sent() {
         }
         redis.ask(&["EVAL", swap_them, "2", &stored(&first), &stored(&second)]);
         if !is_sealed {
-            use base64::Engine as _;
-            let base64 = |text: String| base64::engine::general_purpose::STANDARD.encode(text);
-            let (was, is) = (base64(body("a-3", "500")), base64(body("a-3", "900")));
-            redis.ask(&["EVAL", alter, "1", &stored(&third), &was, &is]);
+            let packed = of_hex(&redis.ask(&["EVAL", content, "1", &stored(&third)]).concat());
+            let key = hold_key(&third);
+            let written = String::from_utf8(Seals::default().open(&key, packed.into()).unwrap().to_vec()).unwrap();
+            let inside = |text: String| serde_json::Value::from(text).to_string().trim_matches('"').to_owned();
+            let altered = written.replace(&inside(body("a-3", "500")), &inside(body("a-3", "900")));
+            assert_ne!(altered, written);
+            redis.ask(&["EVAL", alter, "1", &stored(&third), &altered]);
         }
         for hold in [&first, &second] {
             let path = format!("holds/{}", text(hold, "id"));
@@ -222,8 +240,11 @@ fn sessions_and_holds_that_somebody_planted_release_nothing() {
     let forged = held(&forging, "f-1");
     frozen(&forging, "freezes");
     super::all_agree(&forging, &forged);
+    let port = redis.port().to_string();
     let copy = |from: &str, to: &str| {
-        redis.ask(&["SET", to, &forger.ask(&["GET", from]).concat()]);
+        let renamed = "redis.call('SET', KEYS[2], redis.call('GET', KEYS[1])) return 'OK'";
+        forger.ask(&["EVAL", renamed, "2", from, to]);
+        forger.ask(&["MIGRATE", "127.0.0.1", &port, to, "0", "5000", "COPY", "REPLACE"]);
     };
     copy(&stored(&forged), &stored(&hold));
     let name = stored(&hold);

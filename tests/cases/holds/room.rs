@@ -82,8 +82,8 @@ fn large_calls_of_one_caller_fill_its_share_of_bytes_and_no_more() {
         (0..20).filter(|nth| send(*nth).status == 202).count()
     };
     let (first, second, third) = (distinct("a"), distinct("b"), distinct("c"));
-    // One of the first is there already. A hold of 16 KB has 22 KB.
-    assert!((4..=6).contains(&first) && (2..=3).contains(&second) && third >= 1, "{first} {second} {third}");
+    // One of the first is there already. A hold of 16 KB has 17 KB.
+    assert!((5..=7).contains(&first) && (3..=4).contains(&second) && third >= 1, "{first} {second} {third}");
     assert!(held(&codes(&gate, "d", 1)) == 1);
 }
 

@@ -175,18 +175,18 @@ async fn time_never_runs_back_over_restarts() {
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused() {
+async fn another_format_is_refused() {
     let folder = TempDir::new().unwrap();
     drop(open(folder.path(), Hand::at(BEGIN)));
     let table = redb::TableDefinition::<&[u8], &[u8]>::new("store");
     let database = redb::Database::open(folder.path().join(FILE)).unwrap();
     let write = database.begin_write().unwrap();
-    write.open_table(table).unwrap().insert(b"f".as_slice(), 2_u64.to_be_bytes().as_slice()).unwrap();
+    write.open_table(table).unwrap().insert(b"f".as_slice(), 3_u64.to_be_bytes().as_slice()).unwrap();
     write.commit().unwrap();
     drop(database);
     let refused = Embedded::open(folder.path(), Hand::at(BEGIN), Options::default()).unwrap_err();
-    assert!(matches!(refused, OpenError::Newer { found: 2 }));
-    assert!(refused.to_string().contains("format 2"), "{refused}");
+    assert!(matches!(refused, OpenError::OtherFormat { found: 3 }));
+    assert!(refused.to_string().contains("format 3"), "{refused}");
 }
 
 #[tokio::test]

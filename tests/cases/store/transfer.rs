@@ -79,6 +79,7 @@ async fn is_closed(store: &dyn Store) {
         let key = RecordKey { environment, kind: Kind::Freeze, name: "restored".to_owned() };
         let record = store.read(&key).await.unwrap().0.unwrap();
         let Content::Whole(value) = record.content else { panic!() };
+        let value = Seals::default().open(&key, value).unwrap();
         let value: serde_json::Value = serde_json::from_slice(&value).unwrap();
         assert_eq!(value["format"], 1);
         let members = store.due(environment, Index::Frozen, None, 9).await.unwrap();
@@ -142,7 +143,9 @@ async fn a_cut_or_changed_export_is_refused_whole() {
         exported[..exported.len() - 20].to_owned(),
         exported.replace("\"units\":9", "\"units\":8"),
         exported.replace("\"kind\":\"claim\"", "\"kind\":\"other\""),
-        exported.replacen("\"export\":2", "\"export\":3", 1),
+        exported.replacen("\"export\":3", "\"export\":2", 1),
+        exported.replacen("\"export\":3", "\"export\":4", 1),
+        exported.replacen("\"format\":2", "\"format\":1", 1),
         exported.clone() + lines[1] + "\n",
         exported.clone() + "\n",
     ];

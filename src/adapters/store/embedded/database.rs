@@ -32,12 +32,11 @@ pub enum OpenError {
     /// Another process has the store open.
     #[error("the store in `{}` is in use by another process: stop that process, or name another folder", .0.display())]
     Locked(PathBuf),
-    /// A later version of Sluice wrote the store.
+    /// Another version of Sluice wrote the store.
     #[error(
-        "the store has format {found}, and this version of Sluice knows formats up to {FORMAT}: use the version \
-         that wrote it, or a later one"
+        "the store has format {found}, and this version of Sluice knows format {FORMAT}: use the version that wrote it"
     )]
-    Newer { found: u64 },
+    OtherFormat { found: u64 },
     /// The gate that used the store did not end in order.
     #[error(
         "the gate of the store in `{}` was killed: its last commits may be in its journal alone; start that gate, end it in \
@@ -95,7 +94,7 @@ impl OpenedDatabase {
         let opened = OpenedDatabase { database: Arc::new(database), is_over };
         match opened.format()? {
             Some(FORMAT) => {}
-            Some(found) => return Err(OpenError::Newer { found }),
+            Some(found) => return Err(OpenError::OtherFormat { found }),
             None => opened.begin()?,
         }
         Ok(opened)

@@ -24,6 +24,7 @@ mod stored_form;
 mod membership;
 mod durability;
 mod transfer;
+mod wire_entry;
 pub mod script_args;
 
 use std::collections::BTreeSet;
@@ -173,7 +174,8 @@ impl RedisStore {
 impl Store for RedisStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         plan::sensible(&commit).map_err(CommitError::Fault)?;
-        let words = Words::default().word(commit.node.as_str()).word(&commit.entry);
+        let words =
+            Words::default().word(commit.node.as_str()).word(wire_entry::for_commit(&commit.entry, &commit.steps));
         let words = words.steps(&commit.steps).map_err(CommitError::Fault)?;
         // The clock of the Redis may have run ahead since the last reported time; the refusal reported a newer one.
         for _ in 0..2 {
@@ -329,7 +331,7 @@ impl RedisStore {
         let mut entries = Vec::new();
         while !told.is_at_end() {
             let (number, at) = (told.number()?, told.time()?);
-            let (node, entry) = (told.node()?, told.next()?.into());
+            let (node, entry) = (told.node()?, told.entry()?);
             entries.push(Outstanding { environment, number, at, node, entry });
         }
         Ok(entries)

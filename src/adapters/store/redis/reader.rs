@@ -1,6 +1,8 @@
 //! Parses the replies of the script, word by word.
 
-use super::{OBSTACLE, ScriptReply};
+use bytes::Bytes;
+
+use super::{OBSTACLE, ScriptReply, wire_entry};
 use crate::ledger::{Conflict, ConflictCause, Content, NodeId, Number, Record, StoreFault, StoreTime};
 
 pub(super) fn unreadable() -> StoreFault {
@@ -62,6 +64,10 @@ impl ReplyReader {
 
     pub fn time(&mut self) -> Result<StoreTime, StoreFault> {
         self.text()?.parse().map(StoreTime::of_micros).map_err(|_| unreadable())
+    }
+
+    pub fn entry(&mut self) -> Result<Bytes, StoreFault> {
+        wire_entry::read(self.next()?)
     }
 
     pub fn record(&mut self) -> Result<Record, StoreFault> {

@@ -8,7 +8,7 @@ use super::super::replica::Replica;
 use super::membership::LAPSE;
 use super::reader::ReplyReader;
 use super::script_args::Words;
-use super::{RedisStore, StoreFault, fault, root};
+use super::{RedisStore, StoreFault, fault, root, wire_entry};
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, NodeId, Number, Outstanding, StoreTime};
 use crate::telemetry::{JobProgress, PROGRESS_INTERVAL};
@@ -138,7 +138,8 @@ impl RedisStore {
         let words = committed
             .iter()
             .fold(words.number(count), |words, (node, number)| words.word(node.as_str()).number(number.as_u64()));
-        let words = words.word("").word(commit.node.as_str()).word(&commit.entry).steps(&commit.steps)?;
+        let words = words.word("").word(commit.node.as_str());
+        let words = words.word(wire_entry::for_commit(&commit.entry, &commit.steps)).steps(&commit.steps)?;
         let told = self.ask(environment, "rebuilt", &words).await;
         let told = told.map_err(|unanswered| fault(unanswered, StoreFault::InDoubt))?;
         match ReplyReader::of(told).next()?.as_slice() {
@@ -158,7 +159,7 @@ impl RedisStore {
         for entries in entries.chunks(BATCH) {
             let words = entries.iter().fold(Words::default().time(since), |words, entry| {
                 let words = words.number(entry.number.as_u64()).time(entry.at);
-                words.word(entry.node.as_str()).word(&entry.entry)
+                words.word(entry.node.as_str()).word(wire_entry::whole(&entry.entry))
             });
             self.look(environment, "lend", &words).await?;
         }
@@ -178,7 +179,7 @@ impl RedisStore {
         let mut entries = Vec::new();
         while !told.is_at_end() {
             let (number, at, node) = (told.number()?, told.time()?, told.node()?);
-            entries.push(Outstanding { environment, number, at, node, entry: told.next()?.into() });
+            entries.push(Outstanding { environment, number, at, node, entry: told.entry()? });
         }
         Ok(entries)
     }

@@ -16,7 +16,7 @@
 --   root:s:WINDOW      string: its slots, each as four doubles: begin, end, units, until
 --   root:h:HOLDER      string: what it holds, each as 'length begin end units WINDOW'; the length is that of the window
 --   root:q             the outbox: entries that not every journal has yet, by number: 'before at node entry'; before is
---                      how many bytes were put before it
+--                      how many bytes were put before it; see `wire_entry` for the form of an entry
 --   root:k             hash: NODE -> 'JOURNAL number', the number up to which the node's journal has every entry
 --   root:f             hash: former generations, of stores in whose place this one was rebuilt or imported
 --   root:c             hash: NODE -> the highest number of its own commits, as the node itself knows it
@@ -40,7 +40,7 @@
 
 local op, root = ARGV[1], KEYS[1]
 -- The layout of these keys. No other is read.
-local FORMAT = '2'
+local FORMAT = '3'
 local MAX_EXACT = 9007199254740991
 -- How many entries wait for nodes that do not run, and how many bytes.
 local MAX_WAITING = 16384
@@ -116,8 +116,8 @@ if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
   return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
 elseif meta[1] and meta[1] ~= FORMAT and meta[1] ~= 'import' then
   local remedy = '; a later version of Sluice wrote it: use that version'
-  if meta[1] == '1' then
-    remedy = '; an earlier version of Sluice wrote it: export it with that version, and import it into an empty Redis'
+  if meta[1] == '1' or meta[1] == '2' then
+    remedy = '; an earlier version of Sluice wrote it: use that version'
   end
   return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. remedy)
 end
@@ -542,7 +542,9 @@ local function commit()
       sets[#sets + 1], sets[#sets + 2] = keys[place], values[place]
     end
   end
-  local packed = table.concat({ written, node, entry }, ' ')
+  -- The values of the entry are those of the steps, where it says so.
+  local behind = string.sub(entry, 1, 1) == 'v' and table.concat(contents) or ''
+  local packed = table.concat({ written, ' ', node, ' ', entry, behind })
   local head = { 'HSET', root, 'time', written, 'last', shown, 'put', text(bytes_put + #packed) }
   if meta[1] ~= FORMAT then
     head[#head + 1], head[#head + 2] = 'format', FORMAT

@@ -10,7 +10,7 @@ use super::super::layout::{FOREVER, Item, WindowSlot};
 use super::super::sealed::Seals;
 use super::reader::ReplyReader;
 use super::script_args::Words;
-use super::{RedisStore, StoreFault, fault};
+use super::{RedisStore, StoreFault, fault, wire_entry};
 use crate::adapters::random::nonce;
 use crate::base::ids::Environment;
 use crate::ledger::{Content, InstallationId, NodeId, Number, StoreTime};
@@ -131,7 +131,7 @@ impl Words {
             }
             Item::Outstanding(entry) => {
                 let words = words.word("outstanding").number(entry.number.as_u64()).time(entry.at);
-                words.word(entry.node.as_str()).word(&entry.entry)
+                words.word(entry.node.as_str()).word(wire_entry::whole(&entry.entry))
             }
             Item::Kept(_, by, number) => {
                 words.word("kept").word(by.node.as_str()).word(by.journal.as_str()).number(number.as_u64())
@@ -160,7 +160,7 @@ async fn close(
     let commit = seals.sealed_commit(commit).map_err(TransferError::Store)?;
     let id = part.created.as_ref().map_or_else(|| nonce().0, |id| id.as_str().to_owned());
     let words = Words::default().word(id).time(time).number(part.last.as_u64());
-    let words = words.word("").word(commit.node.as_str()).word(&commit.entry);
+    let words = words.word("").word(commit.node.as_str()).word(wire_entry::for_commit(&commit.entry, &commit.steps));
     let words = words.steps(&commit.steps).map_err(TransferError::Store)?;
     let told = store.ask(environment, "imported", &words).await;
     let told = told.map_err(|unanswered| TransferError::Store(fault(unanswered, StoreFault::InDoubt)))?;
