@@ -2,12 +2,15 @@
 
 use thiserror::Error;
 
+use crate::base::digest::Fingerprint;
 use crate::config::{Demands, Durability};
 
 /// `WAITAOF` is there from this version on.
 const FSYNCED_SINCE: (u64, u64) = (7, 2);
 /// From this version on a script can check its user's permissions.
 const STORE_SINCE: (u64, u64) = (7, 0);
+/// The letters of a run: 128 bits, as two runs must never look alike.
+const RUN_LENGTH: usize = 32;
 
 /// Why a Redis is not fit for the store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -46,10 +49,13 @@ impl UnfitRedis {
     }
 }
 
-/// Returns the run: the process and the history of its data. A promoted replica has another run, and so has a Redis
+/// Returns the run, as a digest of the process and the history of its data: every call of the script names it. A promoted replica has another run, and so has a Redis
 /// that was restarted, or that followed another primary in between.
 pub(super) fn run(info: &str) -> Result<String, UnfitRedis> {
-    Ok(format!("{}:{}", info_field(info, "run_id")?, info_field(info, "master_replid")?))
+    let parts = [info_field(info, "run_id")?.as_bytes(), info_field(info, "master_replid")?.as_bytes()];
+    let mut run = Fingerprint::of(&parts).to_hex();
+    run.truncate(RUN_LENGTH);
+    Ok(run)
 }
 
 pub(super) fn info_field<'i>(info: &'i str, name: &str) -> Result<&'i str, UnfitRedis> {
