@@ -43,6 +43,28 @@ pub fn with_steps(entry: &[u8], steps: &str, values: &[&Bytes]) -> Result<Option
     Ok(Some(json::to_bytes(&Value::Object(members)).into()))
 }
 
+/// Returns an entry in its one form without the values of its steps; `None` where it has not exactly these.
+pub fn without_values(entry: &[u8], values: &[&Bytes]) -> Option<Bytes> {
+    let members = json::members_in_form(entry, Limits::ANSWER)?;
+    let (_, written) = members.iter().find(|(name, _)| *name == VALUES)?;
+    if *written != written_values(values) {
+        return None;
+    }
+    let mut without = Vec::with_capacity(entry.len().saturating_sub(written.len()));
+    put_members(members.iter().filter(|(name, _)| *name != VALUES), &mut without);
+    Some(without.into())
+}
+
+/// Returns the entry from which [`without_values`] took these values.
+pub fn with_values(entry: &[u8], values: &[&Bytes]) -> Option<Bytes> {
+    let members = json::members_in_form(entry, Limits::ANSWER)?;
+    let written = written_values(values);
+    let mut with = Vec::with_capacity(entry.len().saturating_add(written.len()).saturating_add(16));
+    let (before, behind) = members.split_at(members.partition_point(|(name, _)| *name < VALUES));
+    put_members(before.iter().chain(&[(VALUES, written.as_str())]).chain(behind), &mut with);
+    Some(with.into())
+}
+
 /// Writes values as an array of base64.
 fn written_values(values: &[&Bytes]) -> String {
     let length = values.iter().map(|value| value.len().saturating_mul(4).div_ceil(3).saturating_add(6)).sum::<usize>();

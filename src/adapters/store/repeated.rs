@@ -1,8 +1,9 @@
 //! Makes the commit of an entry again: in its order, in its time, with all its guards.
 
 use super::gathered::StoreMap;
+use super::journalled_steps::JournalledSteps;
 use super::layout::{self, Item};
-use super::sealed::{JournalledSteps, Seals};
+use super::sealed::Seals;
 use super::{SWEEP, SWEEP_AFTER, plan, queries};
 use crate::base::ids::Environment;
 use crate::ledger::{Conflict, Number, Outstanding, Step, StoreFault};

@@ -23,7 +23,6 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce};
 
-pub use super::journalled_steps::JournalledSteps;
 use super::packed::{self, PACKED};
 use super::sealed_place::{FORMAT, SEALED, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};

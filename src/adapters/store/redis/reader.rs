@@ -67,7 +67,7 @@ impl ReplyReader {
     }
 
     pub fn entry(&mut self) -> Result<Bytes, StoreFault> {
-        wire_entry::read(self.next()?)
+        wire_entry::entry_of(self.next()?)
     }
 
     pub fn record(&mut self) -> Result<Record, StoreFault> {

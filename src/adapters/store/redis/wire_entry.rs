@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::super::packed::{pack, unpack};
 use super::unreadable;
-use crate::audit::{split_steps, with_steps};
+use crate::audit::{split_steps, with_values, without_values};
 use crate::ledger::{Step, StoreFault};
 
 const BY_SCRIPT: char = 'v';
@@ -20,23 +20,27 @@ const WHOLE: char = 'w';
 
 /// Returns the entry of a commit as the script takes it.
 pub(super) fn for_commit(entry: &Bytes, steps: &[Step]) -> Vec<u8> {
-    match parts_of(entry) {
-        Some((rest, values)) if values.iter().eq(steps.iter().filter_map(Step::value)) => {
-            written(BY_SCRIPT, &rest, &values)
-        }
-        _ => whole(entry),
+    let values: Vec<&Bytes> = steps.iter().filter_map(Step::value).collect();
+    match without_values(entry, &values) {
+        Some(rest) => written(BY_SCRIPT, &rest, &values),
+        None => whole(entry),
     }
 }
 
 /// Returns an entry as it stands in the outbox.
 pub(super) fn whole(entry: &Bytes) -> Vec<u8> {
-    let (rest, values) = parts_of(entry).unwrap_or_else(|| (entry.clone(), Vec::new()));
+    let values = split_steps(entry).ok().and_then(|split| split.values().ok()).unwrap_or_default();
+    let mut values: Vec<&Bytes> = values.iter().collect();
+    let rest = without_values(entry, &values).unwrap_or_else(|| {
+        values.clear();
+        entry.clone()
+    });
     let mut written = written(WHOLE, &rest, &values);
     values.iter().for_each(|value| written.extend_from_slice(value));
     written
 }
 
-fn written(form: char, rest: &[u8], values: &[Bytes]) -> Vec<u8> {
+fn written(form: char, rest: &[u8], values: &[&Bytes]) -> Vec<u8> {
     let mut head = String::from(form);
     for (nth, value) in values.iter().enumerate() {
         // Writing to a text does not fail.
@@ -46,23 +50,8 @@ fn written(form: char, rest: &[u8], values: &[Bytes]) -> Vec<u8> {
     [head.as_bytes(), &pack(rest)].concat()
 }
 
-/// Returns the entry without its values, and the values; `None` where that would not be the same entry.
-fn parts_of(entry: &Bytes) -> Option<(Bytes, Vec<Bytes>)> {
-    let split = split_steps(entry).ok()?;
-    let values = split.values().ok()?;
-    let steps = split.steps.as_deref().filter(|_| !values.is_empty())?;
-    let rest = with_steps(&split.bare, steps, &[]).ok()??;
-    (with_values(&rest, &values)? == entry).then_some((rest, values))
-}
-
-fn with_values(rest: &[u8], values: &[Bytes]) -> Option<Bytes> {
-    let split = split_steps(rest).ok()?;
-    let values: Vec<&Bytes> = values.iter().collect();
-    with_steps(&split.bare, split.steps.as_deref()?, &values).ok()?
-}
-
 /// Returns the entry that stands in the outbox.
-pub(super) fn read(stored: Vec<u8>) -> Result<Bytes, StoreFault> {
+pub(super) fn entry_of(stored: Vec<u8>) -> Result<Bytes, StoreFault> {
     let stored = Bytes::from(stored);
     let ends = stored.iter().position(|byte| *byte == b';').ok_or_else(unreadable)?;
     let head = stored.get(..ends).and_then(|head| std::str::from_utf8(head).ok()).ok_or_else(unreadable)?;
@@ -77,12 +66,16 @@ pub(super) fn read(stored: Vec<u8>) -> Result<Bytes, StoreFault> {
     let mut values = stored.slice(begins..);
     let rest = unpack(stored.slice(ends.saturating_add(1)..begins)).map_err(|_| unreadable())?;
     let values: Vec<Bytes> = lengths.into_iter().map(|length| values.split_to(length)).collect();
-    if values.is_empty() { Ok(rest) } else { with_values(&rest, &values).ok_or_else(unreadable) }
+    if values.is_empty() {
+        return Ok(rest);
+    }
+    with_values(&rest, &values.iter().collect::<Vec<_>>()).ok_or_else(unreadable)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::with_steps;
     use crate::base::ids::Environment;
     use crate::ledger::{Keep, Kind, RecordKey, StoreTime};
 
@@ -100,25 +93,25 @@ mod tests {
         let beside = for_commit(&entry, &steps);
         assert!(beside.starts_with(b"v2,0;"), "{beside:?}");
         // The script adds the values of the steps.
-        assert_eq!(read([&beside[..], b"\0\xff"].concat()).unwrap(), entry);
-        assert_eq!(read(whole(&entry)).unwrap(), entry);
+        assert_eq!(entry_of([&beside[..], b"\0\xff"].concat()).unwrap(), entry);
+        assert_eq!(entry_of(whole(&entry)).unwrap(), entry);
         // Other values than those of the steps stand in the entry.
         for steps in [&steps[..2], &[create(b"\0\xfe"), create(b"")], &[]] {
-            assert_eq!(read(for_commit(&entry, steps)).unwrap(), entry);
+            assert_eq!(entry_of(for_commit(&entry, steps)).unwrap(), entry);
         }
         let entries: [&[u8]; 6] =
             [b"{}", bare, b" {}", b"no JSON", br#"{"steps":[],"values":["AA"]}"#, br#"{"values":["AA=="]}"#];
         for entry in entries {
-            assert_eq!(read(for_commit(&Bytes::from_static(entry), &steps)).unwrap(), entry);
-            assert_eq!(read(whole(&Bytes::from_static(entry))).unwrap(), entry);
+            assert_eq!(entry_of(for_commit(&Bytes::from_static(entry), &steps)).unwrap(), entry);
+            assert_eq!(entry_of(whole(&Bytes::from_static(entry))).unwrap(), entry);
         }
     }
 
     #[test]
     fn what_is_no_entry_is_refused() {
         for stored in ["", "v", "x;{}", "v5;{}", "v1;{}", "v1,;{}a", "v-1;{}", "v99999999999999999999;{}", "w3;a"] {
-            assert!(read(stored.as_bytes().to_vec()).is_err(), "{stored}");
+            assert!(entry_of(stored.as_bytes().to_vec()).is_err(), "{stored}");
         }
-        assert!(read(b"w18446744073709551615,1;{}".to_vec()).is_err());
+        assert!(entry_of(b"w18446744073709551615,1;{}".to_vec()).is_err());
     }
 }
