@@ -64,7 +64,7 @@ impl Seals {
             StoreFault::Broken(format!("the steps of entry {number} of {environment} are not readable: {why}"))
         };
         let split = split_steps(&entry.entry).map_err(|error| broken(&error.reason.to_string()))?;
-        let values = split.values().map_err(|_| broken("their values are not an array of base64"))?;
+        let values = split.values().ok_or_else(|| broken("their values are not an array of base64"))?;
         let SplitEntry { bare, steps, unused, .. } = split;
         let Some(steps) = steps else { return Ok(None) };
         let is_sealed = steps.starts_with('"');

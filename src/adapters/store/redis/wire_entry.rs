@@ -29,7 +29,7 @@ pub(super) fn for_commit(entry: &Bytes, steps: &[Step]) -> Vec<u8> {
 
 /// Returns an entry as it stands in the outbox.
 pub(super) fn whole(entry: &Bytes) -> Vec<u8> {
-    let values = split_steps(entry).ok().and_then(|split| split.values().ok()).unwrap_or_default();
+    let values = split_steps(entry).ok().and_then(|split| split.values()).unwrap_or_default();
     let mut values: Vec<&Bytes> = values.iter().collect();
     let rest = without_values(entry, &values).unwrap_or_else(|| {
         values.clear();
