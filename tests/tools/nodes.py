@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import zstandard
+
 from gate import TOKEN, free_port, make_token, start_simulator
 from report import Report
 from swaps import (
