@@ -8,22 +8,29 @@
 //! Calls that wait for more than the Redis itself (replicas, a disk) use a connection of their own, so that no other
 //! call waits behind them, and the count is of their own write.
 //!
+//! Behind Sentinels and in a cluster, others name the primary, and the connection follows them. A redirect (`MOVED`) has it
+//! made anew; nothing is sent again.
+//!
 //! Every connection leads to one process with one history, its *run*: each call gets the run of its connection, so that
 //! another Redis at the same address is never mistaken for it. If the run changes, the connection is made anew.
 //!
 //! A Redis that answers may refuse writes: each check of the connection finds out, and so does each call.
 
+mod cluster;
+mod connecting;
 mod permissions;
 mod fitness;
 mod endpoint;
 mod faults;
 mod fence;
+mod host;
 mod refusal;
+mod shards;
 mod standing;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
@@ -33,11 +40,13 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
-use self::endpoint::{Endpoint, without_deadlines};
+use self::endpoint::Endpoint;
 pub use self::faults::{NotReady, RedisFault, Unanswered};
 pub use self::fence::{Fence, FenceStop};
 use self::fitness::UnfitRedis;
 pub use self::refusal::refusal;
+use self::shards::ShardState;
+pub use self::shards::{ShardConnections, ShardKeys};
 use self::standing::{ConnectionStanding, NotConnected};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::random::jittered;
@@ -57,14 +66,15 @@ const TRY_OUT: Duration = Duration::from_secs(1);
 const MAX_LATE: u32 = 2;
 
 pub struct Redis {
+    keys: ShardKeys,
     place: Endpoint,
     deadline: Duration,
     demands: Option<Demands>,
-    fence: Arc<Fence>,
+    shared: Arc<ShardState>,
+    /// A key that never exists: whether it could be written tells whether the Redis takes writes.
+    unused_key: String,
     /// The current connection; `None` while the Redis is away.
     current: ArcSwapOption<ConnectionStanding>,
-    /// Counts the connections.
-    stood: watch::Sender<u64>,
     lost: Notify,
     /// An answer was late.
     late: Notify,
@@ -79,7 +89,7 @@ pub struct Redis {
 }
 
 /// Errors after which another connection may lead to a Redis that can do more.
-const ELSEWHERE: [&str; 7] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS"];
+const ELSEWHERE: [&str; 8] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS", "MOVED"];
 /// How many calls may wait for an answer at one time.
 const WAITING: usize = 1_024;
 /// How many dedicated connections may be in use at one time.
@@ -88,15 +98,25 @@ const ALONE: usize = 64;
 impl Redis {
     /// Creates the connection; it is not connected yet.
     pub fn new(config: &RedisConfig, metrics: Metrics) -> Result<Redis, RedisFault> {
-        let place = Endpoint::of(config)?;
-        metrics.redis_up(false);
+        Redis::of_keys(config, metrics, ShardKeys::All, &Arc::new(ShardState::of(config)))
+    }
+
+    fn of_keys(
+        config: &RedisConfig,
+        metrics: Metrics,
+        keys: ShardKeys,
+        shared: &Arc<ShardState>,
+    ) -> Result<Redis, RedisFault> {
+        let place = Endpoint::of(config, keys.tag())?;
+        metrics.redis_up(shared.tell(keys, false));
         Ok(Redis {
+            keys,
             place,
             deadline: config.timeout,
             demands: config.demands,
-            fence: Arc::new(Fence::new(config.fence)),
+            shared: shared.clone(),
+            unused_key: keys.unused_key(),
             current: ArcSwapOption::empty(),
-            stood: watch::Sender::new(0),
             lost: Notify::new(),
             late: Notify::new(),
             waiting: Semaphore::new(WAITING),
@@ -119,7 +139,12 @@ impl Redis {
 
     /// Returns the fence against a split.
     pub fn fence(&self) -> &Arc<Fence> {
-        &self.fence
+        &self.shared.fence
+    }
+
+    /// Whether it serves the keys of one slot in a cluster.
+    pub fn is_in_cluster(&self) -> bool {
+        self.keys != ShardKeys::All
     }
 
     pub fn demands(&self) -> Option<Demands> {
@@ -151,7 +176,7 @@ impl Redis {
 
     /// Returns a value that changes with every new connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
-        self.stood.subscribe()
+        self.shared.stood.subscribe()
     }
 
     /// Sends a command over the shared connection, within the deadline; the command is built from the run.
@@ -247,7 +272,7 @@ impl Redis {
             match self.connect().await {
                 Ok(connection) => {
                     self.current.store(Some(connection.clone()));
-                    self.stood.send_modify(|count| *count = count.wrapping_add(1));
+                    self.shared.stood.send_modify(|count| *count = count.wrapping_add(1));
                     self.tell_up();
                     tracing::info!("the Redis is connected");
                     was_up = true;
@@ -280,81 +305,6 @@ impl Redis {
         }
     }
 
-    /// Returns a connection that answered in time: a Redis that is always slow is never used.
-    async fn connect(&self) -> Result<Arc<ConnectionStanding>, NotConnected> {
-        let asked = SystemClock.elapsed();
-        let named = self.place.named().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
-        let address = named.as_ref().map(|named| named.address.clone());
-        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
-        let client = self.place.client(address.as_ref()).map_err(failed)?;
-        let connecting = async {
-            let mut shared = client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?;
-            let answered = timeout(self.deadline, async {
-                let fit = self.try_out(&mut shared).await?;
-                Ok(match fit {
-                    Ok(run) => Ok((run, refusal::check(&mut shared).await?)),
-                    Err(unfit) => Err(unfit),
-                })
-            });
-            let answered = answered.await;
-            Ok::<_, RedisError>(answered.map(|answer| (shared, answer)))
-        };
-        let silent = || NotConnected::Error("silent".to_owned());
-        let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
-        let (shared, fit) = tried.map_err(|_| silent())?;
-        let (run, refusal) = fit.map_err(failed)?.map_err(|unfit| match unfit {
-            // The Redis is no longer the primary that its Sentinels name, or not yet.
-            UnfitRedis::Replica if self.place.may_change() => {
-                NotConnected::Error("its Sentinels name a Redis that is a replica".to_owned())
-            }
-            unfit => NotConnected::Unfit(unfit),
-        })?;
-        self.unfit.store(None);
-        self.fence.begins_anew();
-        if named.is_some_and(|named| named.by_majority) {
-            self.fence.named(asked);
-        }
-        self.writes(refusal);
-        Ok(Arc::new(ConnectionStanding {
-            client,
-            address,
-            shared,
-            run,
-            is_late: AtomicBool::new(false),
-            alone: Mutex::default(),
-        }))
-    }
-
-    /// Opens a dedicated connection; `None` if it leads to another run.
-    async fn connect_alone(&self, standing: &ConnectionStanding) -> RedisResult<Option<MultiplexedConnection>> {
-        let mut connection = standing.client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?;
-        let is_the_same = self.run_of(&mut connection).await?.is_ok_and(|found| found == standing.run);
-        Ok(is_the_same.then_some(connection))
-    }
-
-    /// Returns the run of a connection, if the Redis and its user meet all demands.
-    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, UnfitRedis>> {
-        match (self.run_of(connection).await?, self.demands) {
-            (Ok(run), Some(demands)) => Ok(permissions::check(connection, demands).await?.map(|()| run)),
-            (run, _) => Ok(run),
-        }
-    }
-
-    /// Returns the run of a connection; without demands the run is not read.
-    async fn run_of(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, UnfitRedis>> {
-        if let Err(error) = refusal::ping(connection).await {
-            return Ok(permissions::denied(error)?.map(|()| String::new()));
-        }
-        if self.demands.is_none() && !self.place.may_change() {
-            return Ok(Ok(String::new()));
-        }
-        match ::redis::cmd("INFO").query_async::<String>(connection).await {
-            Ok(info) => Ok(fitness::check(&info, self.demands).and_then(|()| fitness::run(&info))),
-            Err(error) if error.code() == Some("NOPERM") => Ok(Err(UnfitRedis::Silent)),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Ends when the connection is lost.
     async fn watch(&self, standing: &Arc<ConnectionStanding>) {
         let mut late = 0_u32;
@@ -370,7 +320,7 @@ impl Redis {
             let mut trial = standing.shared.clone();
             let checked = timeout(self.deadline, async {
                 let run = self.run_of(&mut trial).await?;
-                Ok::<_, RedisError>((run, refusal::check(&mut trial).await?))
+                Ok::<_, RedisError>((run, refusal::check(&mut trial, &self.unused_key).await?))
             });
             match checked.await {
                 Err(_) => {
@@ -385,7 +335,7 @@ impl Redis {
                     standing.is_late.store(false, Ordering::SeqCst);
                     self.writes(refusal);
                     if self.is_elsewhere(standing).await {
-                        tracing::warn!("the Sentinels name another Redis: reconnecting");
+                        tracing::warn!("another Redis is named as the primary: reconnecting");
                         self.lose(standing);
                     }
                 }
@@ -394,15 +344,15 @@ impl Redis {
         }
     }
 
-    /// Whether its Sentinels name another Redis; an old primary that was cut off does not know it itself.
+    /// Whether its Sentinels or the cluster name another Redis; an old primary that was cut off does not know it itself.
     async fn is_elsewhere(&self, standing: &ConnectionStanding) -> bool {
         let asked = SystemClock.elapsed();
         let Ok(Some(named)) = self.place.named().await else { return false };
-        if standing.address.as_ref() != Some(&named.address) {
+        if !standing.named.as_ref().is_some_and(|former| former.is_same(&named)) {
             return true;
         }
         if named.by_majority {
-            self.fence.named(asked);
+            self.fence().named(self.keys.environments(), asked);
         }
         false
     }
@@ -431,7 +381,8 @@ impl Redis {
     }
 
     fn tell_up(&self) {
-        self.metrics.redis_up(self.current.load().is_some() && self.refusal().is_none());
+        let is_up = self.current.load().is_some() && self.refusal().is_none();
+        self.metrics.redis_up(self.shared.tell(self.keys, is_up));
     }
 
     fn lose(&self, standing: &Arc<ConnectionStanding>) {

@@ -1,7 +1,6 @@
 //! `sluice store create`: creates the store of production, which no gate does.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -10,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::{Sources, configuration_error, print};
 use crate::adapters::audit::{audit_files, knows_environment};
 use crate::adapters::random::nonce;
-use crate::adapters::redis::Redis;
+use crate::adapters::redis::ShardConnections;
 use crate::adapters::store::embedded;
 use crate::adapters::store::redis::RedisStore;
 use crate::base::ids::Environment;
@@ -67,7 +66,7 @@ fn create_in(config: &Config, id: Option<&InstallationId>) -> anyhow::Result<Opt
         StoreKind::Redis => {
             let of = config.redis.as_ref().ok_or_else(|| anyhow!("no Redis is configured: set `redis.url`"))?;
             let runtime = Runtime::new()?;
-            let redis = Arc::new(Redis::new(of, Metrics::new()?)?);
+            let redis = ShardConnections::new(of, &Metrics::new()?)?;
             runtime.spawn(redis.clone().keep_connected());
             runtime.block_on(redis.ready_within(REDIS_WAIT))?;
             let created = runtime.block_on(RedisStore::new(redis).create(CREATED, id));

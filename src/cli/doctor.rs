@@ -20,7 +20,7 @@ use self::report::{DoctorReport, NodeState};
 use super::output::OutputFormat;
 use super::{ExitReason, Sources, print};
 use crate::adapters::clock::SystemClock;
-use crate::adapters::redis::{FenceStop, Redis};
+use crate::adapters::redis::{FenceStop, ShardConnections};
 use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
 use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
@@ -88,7 +88,7 @@ async fn check_redis(
     report: &mut DoctorReport,
 ) -> anyhow::Result<()> {
     report.kind = "redis";
-    let redis = Arc::new(Redis::new(of, Metrics::new()?)?);
+    let redis = ShardConnections::new(of, &Metrics::new()?)?;
     tokio::spawn(redis.clone().keep_connected());
     if let Err(why) = redis.ready_within(REDIS_WAIT).await {
         report.store = "cannot be used".to_owned();
@@ -98,7 +98,7 @@ async fn check_redis(
         );
         return Ok(());
     }
-    let says = redis.info(["redis_version", "aof_enabled", "connected_slaves"]).await;
+    let says = redis.of(Environment::Production).info(["redis_version", "aof_enabled", "connected_slaves"]).await;
     let [version, keeps, replicas] = says.unwrap_or_default();
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let keeps = if keeps.as_deref() == Some("1") { "on disk" } else { "NOT on disk" };
@@ -115,7 +115,7 @@ async fn check_redis(
     if redis.fence().open_at(Environment::Production, SystemClock.elapsed()) == Err(FenceStop::Unnamed) {
         report.find(
             &format!("{}: gates do not pay", FenceStop::Unnamed.text()),
-            "start the missing Sentinels, and check the network between them, the gates and the Redis",
+            "start the missing Sentinels or nodes of the cluster, and check the network between them, the gates and the Redis",
         );
     }
     let store = RedisStore::new(redis.clone());

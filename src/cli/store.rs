@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -14,7 +13,7 @@ use tokio::runtime::Runtime;
 use super::create_store::create;
 use super::{ExitReason, Sources, configuration_error, print};
 use crate::adapters::clock::SystemClock;
-use crate::adapters::redis::Redis;
+use crate::adapters::redis::ShardConnections;
 use crate::adapters::store::embedded::{self, TransferError};
 use crate::adapters::store::sealed::{SealingKey, Seals};
 use crate::adapters::store::{self, redis::RedisStore};
@@ -242,7 +241,7 @@ impl RedisTransfer {
         // No caller waits for an answer.
         let of = RedisConfig { timeout: of.timeout.max(REDIS_WAIT), ..of };
         let runtime = Runtime::new()?;
-        let redis = Arc::new(Redis::new(&of, Metrics::new()?)?);
+        let redis = ShardConnections::new(&of, &Metrics::new()?)?;
         runtime.spawn(redis.clone().keep_connected());
         runtime.block_on(redis.ready_within(REDIS_WAIT))?;
         let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));

@@ -62,6 +62,7 @@ fn raw(kind: &SettingKind, text: &str) -> RawValue {
         SettingKind::Names(_)
         | SettingKind::Texts(_)
         | SettingKind::Hosts(_)
+        | SettingKind::ClusterHosts(_)
         | SettingKind::Environments(_)
         | SettingKind::Algorithms(_)
         | SettingKind::FieldPaths(_)

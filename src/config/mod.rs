@@ -46,7 +46,7 @@ pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
 pub use schema::schema;
 pub use settings::FIRST_SECRET;
-pub use shared_redis::{Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig};
+pub use shared_redis::{ClusterConfig, Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig};
 pub use url::is_safe as is_safe_url;
 pub use value::credential_in;
 
@@ -233,20 +233,19 @@ impl<'r> ConfigReader<'r> {
             SettingFault::new(format!("`{}` has no effect without `{}`", heading.path(has), heading.path(lacks)))
                 .remedy(format!("set `{lacks}` as well, or remove `{has}`"))
         };
-        if let (Some(_), Some(sentinels)) = (of("url"), of("sentinels")) {
-            let fault = SettingFault::new(format!(
-                "`{}` cannot be combined with `{}`",
-                heading.path("sentinels"),
-                heading.path("url")
-            ));
-            self.fault(&sentinels.place, fault.remedy("keep the one that says where the Redis is"));
+        for (one, other) in [("url", "sentinels"), ("url", "cluster"), ("sentinels", "cluster")] {
+            if let (Some(_), Some(second)) = (of(one), of(other)) {
+                let fault = format!("`{}` cannot be combined with `{}`", heading.path(other), heading.path(one));
+                let remedy = "keep the one that says where the Redis is";
+                self.fault(&second.place, SettingFault::new(fault).remedy(remedy));
+            }
         }
         match (of("tls_certificate"), of("tls_key")) {
             (Some(certificate), None) => self.fault(&certificate.place, fault("tls_certificate", "tls_key")),
             (None, Some(key)) => self.fault(&key.place, fault("tls_key", "tls_certificate")),
             _ => {}
         }
-        let redis = ["url", "sentinels"].as_slice();
+        let (redis, named) = (["url", "sentinels", "cluster"].as_slice(), ["sentinels", "cluster"].as_slice());
         for (name, others) in [
             ("client_ca", ["tls_certificate"].as_slice()),
             ("client_revoked", &["client_ca"]),
@@ -259,12 +258,12 @@ impl<'r> ConfigReader<'r> {
             ("jwks_keep", &["jwks_url"]),
             ("sentinels", &["master"]),
             ("master", &["sentinels"]),
-            ("user", &["sentinels"]),
+            ("user", named),
             ("user", &["password"]),
-            ("password", &["sentinels"]),
+            ("password", named),
             ("sentinel_user", &["sentinel_password"]),
             ("sentinel_password", &["sentinels"]),
-            ("tls", &["sentinels"]),
+            ("tls", named),
             ("ca", redis),
             ("nodes", redis),
             ("durability", redis),

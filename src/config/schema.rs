@@ -124,7 +124,9 @@ fn of_kind(kind: &SettingKind) -> Value {
         SettingKind::SigningSecrets(_) => some_of(secret()),
         SettingKind::Names(_) => json!({"type": "array", "items": {"type": "string"}}),
         SettingKind::FieldPaths(_) => json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
-        SettingKind::Texts(_) | SettingKind::Hosts(_) => some_of(json!({"type": "string", "minLength": 1})),
+        SettingKind::Texts(_) | SettingKind::Hosts(_) | SettingKind::ClusterHosts(_) => {
+            some_of(json!({"type": "string", "minLength": 1}))
+        }
         SettingKind::Environments(_) => json!({"type": "array", "items": words(&Environment::WORDS)}),
         SettingKind::Algorithms(_) => some_of(words(&Algorithm::WORDS)),
         SettingKind::Events(_) => some_of(words(&NoticeEvent::WORDS)),

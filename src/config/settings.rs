@@ -121,6 +121,8 @@ pub(super) enum SettingKind {
     Origin(SettingSlot<String>),
     /// A secret, because it may contain a password.
     RedisUrl(SettingSlot<Secret>),
+    /// At least one host, each with a port or the default port of a Redis.
+    ClusterHosts(SettingSlot<Vec<(String, u16)>>),
     /// At least one host, each with a port or the default port of Sentinels.
     Hosts(SettingSlot<Vec<(String, u16)>>),
     /// A file with a JWKS document, read again when it changes.

@@ -14,7 +14,7 @@ pub struct RedisConfig {
     pub timeout: Duration,
     /// How many nodes share it; at least 1.
     pub nodes: u64,
-    /// How long a promoted primary carries no money; `None` where no Sentinels name it.
+    /// How long a promoted primary carries no money; `None` where its address is fixed.
     pub fence: Option<Duration>,
     /// The demands on it as the store; `None` if it is not the store.
     pub demands: Option<Demands>,
@@ -26,6 +26,7 @@ pub enum RedisPlace {
     /// `redis://` or `rediss://`.
     Url(Secret),
     Sentinels(SentinelsConfig),
+    Cluster(ClusterConfig),
 }
 
 /// The Sentinels that name the Redis.
@@ -40,6 +41,17 @@ pub struct SentinelsConfig {
     /// The login at the Sentinels.
     pub sentinel_login: Login,
     /// Whether both are reached by TLS.
+    pub tls: bool,
+}
+
+/// Nodes of a Redis Cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// Hosts and ports, at least one.
+    pub addresses: Vec<(String, u16)>,
+    /// The login at every node.
+    pub login: Login,
+    /// Whether they are reached by TLS.
     pub tls: bool,
 }
 

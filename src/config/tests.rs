@@ -131,9 +131,10 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         Absent::Another { example, used } if used != Used::InReference => Some(format!("{} = {example}", s.name)),
         _ => None,
     });
-    // The Redis has an address, or Sentinels that name one.
-    let url = [r#"url = { file = "redis.url" }"#.to_owned()];
-    let left_out: Vec<String> = instead_of_another.chain(url).collect();
+    // The Redis has an address, or Sentinels or a cluster that name one.
+    let cluster = r#"cluster = ["redis-1.example.com:6379", "redis-2.example.com:6379", "redis-3.example.com:6379"]"#;
+    let instead_of_sentinels = [r#"url = { file = "redis.url" }"#, cluster].map(str::to_owned);
+    let left_out: Vec<String> = instead_of_another.chain(instead_of_sentinels).collect();
     let uncommented = |line: &str| match line.strip_prefix("# ") {
         Some(heading) if heading.starts_with('[') && heading.ends_with(']') => format!("{heading}\n"),
         Some(rest) if is_setting(rest) && !left_out.iter().any(|line| line == rest) => format!("{rest}\n"),

@@ -11,6 +11,7 @@ use super::fault::SettingFault;
 use super::meant::UpstreamConfig;
 
 const SENTINEL_PORT: u16 = 26_379;
+const REDIS_PORT: u16 = 6_379;
 
 /// Parses `http://` or `https://`, a host, and an optional port and path.
 pub(super) fn upstream(url: &str) -> Result<UpstreamConfig, SettingFault> {
@@ -119,8 +120,18 @@ pub(super) fn redis(url: &str) -> Result<(bool, String), SettingFault> {
 
 /// Parses a Sentinel: its host, and its port unless it is the default.
 pub(super) fn sentinel(written: &str) -> Result<(String, u16), SettingFault> {
-    let fault =
-        |fault: SettingFault| SettingFault::new(fault.text.replace("the URL", "it")).remedy("write `host:26379`");
+    host_and_port(written, SENTINEL_PORT)
+}
+
+/// Parses a node of a cluster: its host, and its port unless it is the default.
+pub(super) fn cluster_node(written: &str) -> Result<(String, u16), SettingFault> {
+    host_and_port(written, REDIS_PORT)
+}
+
+fn host_and_port(written: &str, default: u16) -> Result<(String, u16), SettingFault> {
+    let fault = |fault: SettingFault| {
+        SettingFault::new(fault.text.replace("the URL", "it")).remedy(format!("write `host:{default}`"))
+    };
     let odd = || fault(SettingFault::new("the value is not a host and a port"));
     if written.contains(['@', '/', '?', '#']) {
         return Err(odd());
@@ -128,7 +139,7 @@ pub(super) fn sentinel(written: &str) -> Result<(String, u16), SettingFault> {
     let authority: Authority = written.parse().map_err(|_| odd())?;
     let host = host(authority.host()).map_err(fault)?;
     port(&authority, true).map_err(fault)?;
-    Ok((host, authority.port_u16().unwrap_or(SENTINEL_PORT)))
+    Ok((host, authority.port_u16().unwrap_or(default)))
 }
 
 /// Splits a URL, and refuses parts that no setting may have.

@@ -71,6 +71,7 @@ pub(super) fn store(
             put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin))
         }
         SettingKind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
+        SettingKind::ClusterHosts(slot) => put(*slot, written, place, some_of(&found.raw, cluster_node)),
         SettingKind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
         SettingKind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
         SettingKind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
@@ -145,6 +146,10 @@ fn redis_url(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, Setting
     let secret = secret(raw, source)?;
     url::redis(secret.reveal())?;
     Ok(secret)
+}
+
+fn cluster_node(raw: &RawValue) -> Result<(String, u16), SettingFault> {
+    url::cluster_node(text(raw, "a host and a port as text")?)
 }
 
 fn sentinel(raw: &RawValue) -> Result<(String, u16), SettingFault> {

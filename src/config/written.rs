@@ -53,6 +53,7 @@ pub(super) struct WrittenConfig {
     pub further: Option<Placed<Vec<String>>>,
     pub redis_url: Option<Placed<Secret>>,
     pub redis_sentinels: Option<Placed<Vec<(String, u16)>>>,
+    pub redis_cluster: Option<Placed<Vec<(String, u16)>>>,
     pub redis_master: Option<Placed<String>>,
     pub redis_user: Option<Placed<String>>,
     pub redis_password: Option<Placed<Secret>>,
@@ -188,6 +189,11 @@ pub(super) struct WrittenIssuer {
 }
 
 impl WrittenConfig {
+    /// Whether nodes share a Redis.
+    pub fn has_redis(&self) -> bool {
+        self.redis_url.is_some() || self.redis_sentinels.is_some() || self.redis_cluster.is_some()
+    }
+
     pub fn environment(&self, environment: Environment) -> &WrittenEnvironment {
         match environment {
             Environment::Production => &self.production,

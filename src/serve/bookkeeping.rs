@@ -20,7 +20,7 @@ use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::workers::Workers;
 use crate::adapters::audit::{AuditFiles, Follower, OpenFault, is_copy, journal_id, operand_key};
 use crate::adapters::clock::{Stopwatch, SystemClock};
-use crate::adapters::redis::{NotReady, Redis};
+use crate::adapters::redis::{NotReady, ShardConnections};
 use crate::adapters::store::awaited::Awaited;
 use crate::adapters::store::embedded::OpenError;
 use crate::adapters::store::measured::Measured;
@@ -86,7 +86,7 @@ pub(super) fn open(
     config: &Config,
     services: Services<'_>,
     metrics: &Metrics,
-    redis: Option<Arc<Redis>>,
+    redis: Option<ShardConnections>,
 ) -> Result<OpenedStore, OpenNodeError> {
     let Services { runtime, workers, settling, stopping, .. } = services;
     let clock = Arc::new(SystemClock);
@@ -294,7 +294,7 @@ fn when_free<T, E>(
 
 /// The parts that a node needs to start.
 struct NodeStart {
-    redis: Option<Arc<Redis>>,
+    redis: Option<ShardConnections>,
     membership: Option<Arc<Membership>>,
     node: Arc<Node>,
     journal: Highest,

@@ -36,7 +36,7 @@ use crate::adapters::inherited_sockets::HandedOver;
 use crate::adapters::otlp::Tracer;
 use crate::adapters::policies::Archive;
 use crate::adapters::rate::{Local, SharedRates};
-use crate::adapters::redis::Redis;
+use crate::adapters::redis::ShardConnections;
 use crate::adapters::supervisor::Supervisor;
 use crate::adapters::upstream::{PinnedUpstream, WireEnd};
 use crate::adapters::webhook::Webhook;
@@ -403,17 +403,17 @@ impl Sockets {
 }
 
 /// Returns the Redis that nodes share, if one is configured.
-fn redis(config: &Config, metrics: &Metrics, workers: &Workers) -> Result<Option<Arc<Redis>>, StartError> {
+fn redis(config: &Config, metrics: &Metrics, workers: &Workers) -> Result<Option<ShardConnections>, StartError> {
     let Some(of) = &config.redis else { return Ok(None) };
-    let redis = Arc::new(Redis::new(of, metrics.clone()).map_err(StartError::Redis)?);
+    let redis = ShardConnections::new(of, metrics).map_err(StartError::Redis)?;
     workers.spawn_required("redis", redis.clone().keep_connected());
     Ok(Some(redis))
 }
 
-fn rates(config: &Config, policies: &Policies, metrics: &Metrics, redis: Option<&Arc<Redis>>) -> Rates {
+fn rates(config: &Config, policies: &Policies, metrics: &Metrics, redis: Option<&ShardConnections>) -> Rates {
     let count = policies.rates.len();
     let limiter: Arc<dyn RateLimiter> = match (redis, &config.redis) {
-        (Some(redis), Some(of)) => Arc::new(SharedRates::new(count, redis.clone(), of.nodes, metrics.clone())),
+        (Some(redis), Some(of)) => Arc::new(SharedRates::new(count, redis.rates().clone(), of.nodes, metrics.clone())),
         _ => Arc::new(Local::new(count)),
     };
     Rates::new(policies.rates.clone(), limiter, metrics)

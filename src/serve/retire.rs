@@ -19,7 +19,7 @@ use super::workers::Workers;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::policies::LoadedPolicies;
 use crate::adapters::rate::Local;
-use crate::adapters::redis::Redis;
+use crate::adapters::redis::ShardConnections;
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::supervisor::Supervisor;
 use crate::base::ids::Environment;
@@ -137,9 +137,8 @@ fn connected(
     metrics: &Metrics,
     workers: &Workers,
     runtime: &Runtime,
-) -> Result<Arc<Redis>, RetireError> {
-    let redis = Redis::new(of, metrics.clone()).map_err(|error| RetireError::Redis(error.to_string()))?;
-    let redis = Arc::new(redis);
+) -> Result<ShardConnections, RetireError> {
+    let redis = ShardConnections::new(of, metrics).map_err(|error| RetireError::Redis(error.to_string()))?;
     workers.spawn_required("redis", redis.clone().keep_connected());
     let ready = runtime.block_on(redis.ready_within(REDIS_WAIT));
     ready.map_err(|why| RetireError::Redis(why.to_string()))?;

@@ -7,6 +7,7 @@ mod bodies;
 pub(super) mod claims;
 mod clients;
 mod clocks;
+mod clusters;
 mod command;
 mod conformance;
 mod console;

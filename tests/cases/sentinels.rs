@@ -21,7 +21,7 @@ use crate::support::{Answer, Between, Call, Gate, Redis, Setup, Upstream, get};
 const DEADLINE: Duration = Duration::from_millis(500);
 /// A call ends within this, whatever the Redis does: to begin and to settle, each with a second look, and then some.
 const BOUND: Duration = Duration::from_secs(8);
-const CALLERS: usize = 8;
+pub(super) const CALLERS: usize = 8;
 
 fn setup(upstream: &Upstream, sentinels: &Sentinels, node: &str) -> Setup {
     let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", node);
@@ -30,20 +30,20 @@ fn setup(upstream: &Upstream, sentinels: &Sentinels, node: &str) -> Setup {
     setup.set_raw("redis", "timeout_ms", &DEADLINE.as_millis().to_string())
 }
 
-fn pays(gate: &Gate) -> bool {
+pub(super) fn pays(gate: &Gate) -> bool {
     swap().send(gate.production()).status == 200
 }
 
 /// What callers were told, each of whom repeats a swap until it is known what became of it.
 #[derive(Default)]
-struct Told {
-    executed: Vec<(Call, Answer)>,
-    in_doubt: Vec<Call>,
+pub(super) struct Told {
+    pub executed: Vec<(Call, Answer)>,
+    pub in_doubt: Vec<Call>,
     longest: Duration,
 }
 
 /// Ends the callers, also where a check fails.
-struct Over<'a>(&'a AtomicBool);
+pub(super) struct Over<'a>(pub &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
@@ -51,7 +51,7 @@ impl Drop for Over<'_> {
     }
 }
 
-fn caller(gates: &[Gate; 2], at: usize, is_over: &AtomicBool, paid: &AtomicUsize) -> Told {
+pub(super) fn caller(gates: &[Gate; 2], at: usize, is_over: &AtomicBool, paid: &AtomicUsize) -> Told {
     let (mut told_all, mut turn) = (Told::default(), at);
     while !is_over.load(Ordering::SeqCst) {
         let call = swap();

@@ -7,6 +7,7 @@ pub mod call;
 pub mod canary;
 pub mod caller;
 pub mod clock;
+pub mod cluster;
 pub mod false_clock;
 pub mod files;
 pub mod gate;

@@ -1,4 +1,4 @@
-//! The address of the Redis: fixed, or named by its Sentinels.
+//! The address of the Redis: fixed, or named by its Sentinels, or by the nodes of its cluster.
 //!
 //! All Sentinels are asked at once. The answer with the latest failover counts, because a Sentinel that was cut off
 //! still names the former primary. One that does not answer in time is ignored.
@@ -8,44 +8,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, RedisError,
-    RedisResult, TlsCertificates,
-};
+use ::redis::{Client, IntoConnectionInfo as _, RedisConnectionInfo, RedisError, RedisResult};
 use thiserror::Error;
-use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::RedisFault;
-use crate::config::{Login, RedisConfig, RedisPlace, SentinelsConfig};
+use super::cluster::{Cluster, ClusterError};
+use super::host::{Address, Host, HostAccess, NamedPrimary, certificates, info};
+use crate::config::{RedisConfig, RedisPlace, SentinelsConfig};
 
 /// The deadline of a Sentinel, connecting included.
 const SENTINEL_ANSWERS: Duration = Duration::from_millis(500);
 
-/// A fixed address, or Sentinels that name it.
+/// A fixed address, or what names it.
 pub(super) enum Endpoint {
     Known(Client),
     Told(Sentinels),
+    Cluster(Cluster),
 }
 
 pub(super) struct Sentinels {
-    all: Vec<Arc<Sentinel>>,
+    all: Vec<Arc<Host>>,
     master: String,
-    way: SentinelWay,
+    access: HostAccess,
     login: RedisConnectionInfo,
-}
-
-struct Sentinel {
-    client: Client,
-    /// The connection that was used last.
-    connection: Mutex<Option<MultiplexedConnection>>,
-}
-
-/// How hosts are reached.
-struct SentinelWay {
-    tls: bool,
-    ca_pem: Option<Vec<u8>>,
 }
 
 /// A Sentinel's answer.
@@ -58,30 +45,22 @@ struct SentinelAnswer {
     is_well: bool,
 }
 
-/// The primary, as the Sentinels name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NamedPrimary {
-    pub address: Address,
-    /// Whether more than half of all Sentinels name it, and hold it for well.
-    pub by_majority: bool,
-}
-
-/// The host as it was named, and the port.
-pub(super) type Address = (String, u16);
-
 /// Why the address is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum SentinelError {
+pub(super) enum EndpointError {
     /// No Sentinel answers in time, or accepts a connection.
     #[error("none of `redis.sentinels` answers")]
     Silent,
     /// No Sentinel that answers knows the primary.
     #[error("none of `redis.sentinels` knows `redis.master`")]
     Unknown,
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
 }
 
 impl Endpoint {
-    pub fn of(config: &RedisConfig) -> Result<Endpoint, RedisFault> {
+    /// Returns the endpoint of the keys with this hash tag.
+    pub fn of(config: &RedisConfig, tag: &str) -> Result<Endpoint, RedisFault> {
         let ca_pem = config.ca_pem.clone();
         match &config.place {
             RedisPlace::Url(url) => {
@@ -93,53 +72,56 @@ impl Endpoint {
                 client.map(Endpoint::Known).map_err(|_| RedisFault)
             }
             RedisPlace::Sentinels(sentinels) => {
-                let way = SentinelWay { tls: sentinels.tls, ca_pem };
-                Sentinels::of(sentinels, way).map(Endpoint::Told).map_err(|_| RedisFault)
+                let access = HostAccess { tls: sentinels.tls, ca_pem };
+                Sentinels::of(sentinels, access).map(Endpoint::Told).map_err(|_| RedisFault)
+            }
+            RedisPlace::Cluster(cluster) => {
+                let access = HostAccess { tls: cluster.tls, ca_pem };
+                Ok(Endpoint::Cluster(Cluster::of(cluster, access, tag)))
             }
         }
     }
 
     /// Returns the current primary, if it may change.
-    pub async fn named(&self) -> Result<Option<NamedPrimary>, SentinelError> {
+    pub async fn named(&self) -> Result<Option<NamedPrimary>, EndpointError> {
         match self {
             Endpoint::Known(_) => Ok(None),
             Endpoint::Told(sentinels) => sentinels.ask().await.map(Some),
+            Endpoint::Cluster(cluster) => Ok(Some(cluster.ask().await?)),
         }
     }
 
     pub fn client(&self, address: Option<&Address>) -> RedisResult<Client> {
         match (self, address) {
-            (Endpoint::Told(sentinels), Some(address)) => sentinels.way.client(address, sentinels.login.clone()),
+            (Endpoint::Told(sentinels), Some(address)) => sentinels.access.client(address, sentinels.login.clone()),
+            (Endpoint::Cluster(cluster), Some(address)) => cluster.client(address),
             (Endpoint::Known(client), _) => Ok(client.clone()),
-            (Endpoint::Told(_), None) => {
-                Err(RedisError::from((::redis::ErrorKind::Client, "no Sentinel named its address")))
+            (Endpoint::Told(_) | Endpoint::Cluster(_), None) => {
+                Err(RedisError::from((::redis::ErrorKind::Client, "nobody named its address")))
             }
         }
     }
 
     pub fn may_change(&self) -> bool {
-        matches!(self, Endpoint::Told(_))
+        !matches!(self, Endpoint::Known(_))
     }
 }
 
 impl Sentinels {
-    fn of(config: &SentinelsConfig, way: SentinelWay) -> RedisResult<Sentinels> {
+    fn of(config: &SentinelsConfig, access: HostAccess) -> RedisResult<Sentinels> {
         let login = info(&config.sentinel_login);
-        let one = |address| {
-            let client = way.client(address, login.clone())?;
-            Ok(Arc::new(Sentinel { client, connection: Mutex::default() }))
-        };
+        let one = |address| Ok(Arc::new(Host::of(access.client(address, login.clone())?)));
         let all = config.addresses.iter().map(one).collect::<RedisResult<_>>()?;
-        Ok(Sentinels { all, master: config.master.clone(), way, login: info(&config.login) })
+        Ok(Sentinels { all, master: config.master.clone(), access, login: info(&config.login) })
     }
 
-    async fn ask(&self) -> Result<NamedPrimary, SentinelError> {
+    async fn ask(&self) -> Result<NamedPrimary, EndpointError> {
         let mut asked = JoinSet::new();
         for sentinel in &self.all {
             let (sentinel, master) = (Arc::clone(sentinel), self.master.clone());
-            asked.spawn(async move { timeout(SENTINEL_ANSWERS, sentinel.ask(&master)).await });
+            asked.spawn(async move { timeout(SENTINEL_ANSWERS, ask_host(&sentinel, &master)).await });
         }
-        let mut latest: Result<SentinelAnswer, SentinelError> = Err(SentinelError::Silent);
+        let mut latest: Result<SentinelAnswer, EndpointError> = Err(EndpointError::Silent);
         let mut well = Vec::new();
         while let Some(answer) = asked.join_next().await {
             if let Ok(Ok(Ok(Some(told)))) = &answer
@@ -150,31 +132,24 @@ impl Sentinels {
             latest = match (latest, answer) {
                 (Ok(known), Ok(Ok(Ok(Some(told))))) if told.epoch <= known.epoch => Ok(known),
                 (_, Ok(Ok(Ok(Some(told))))) => Ok(told),
-                (Err(_), Ok(Ok(Ok(None)))) => Err(SentinelError::Unknown),
+                (Err(_), Ok(Ok(Ok(None)))) => Err(EndpointError::Unknown),
                 (latest, _) => latest,
             };
         }
         let address = latest?.address;
         let count = well.iter().filter(|one| **one == address).count();
-        Ok(NamedPrimary { by_majority: count > self.all.len() / 2, address })
+        Ok(NamedPrimary { id: None, by_majority: count > self.all.len() / 2, address })
     }
 }
 
-impl Sentinel {
-    /// Returns `None` if the Sentinel does not know the primary.
-    async fn ask(&self, master: &str) -> RedisResult<Option<SentinelAnswer>> {
-        let mut kept = self.connection.lock().await;
-        // Taken out, so that a connection that is abandoned in the middle is not used again.
-        let mut connection = match kept.take() {
-            Some(connection) => connection,
-            None => self.client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?,
-        };
-        let told = ask_sentinel(&mut connection, master).await;
-        if told.is_ok() {
-            *kept = Some(connection);
-        }
-        told
+/// Returns `None` if the Sentinel does not know the primary.
+async fn ask_host(sentinel: &Host, master: &str) -> RedisResult<Option<SentinelAnswer>> {
+    let mut connection = sentinel.take().await?;
+    let told = ask_sentinel(&mut connection, master).await;
+    if told.is_ok() {
+        sentinel.put_back(connection).await;
     }
+    told
 }
 
 async fn ask_sentinel(connection: &mut MultiplexedConnection, master: &str) -> RedisResult<Option<SentinelAnswer>> {
@@ -187,39 +162,4 @@ async fn ask_sentinel(connection: &mut MultiplexedConnection, master: &str) -> R
     let flags = said.get("flags").map_or("", String::as_str);
     let is_well = !["down", "failover"].iter().any(|flag| flags.contains(flag));
     Ok(Some(SentinelAnswer { epoch, address, is_well }))
-}
-
-impl SentinelWay {
-    fn client(&self, (host, port): &Address, login: RedisConnectionInfo) -> RedisResult<Client> {
-        let (host, port) = (host.clone(), *port);
-        let address = match self.tls {
-            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
-            false => ConnectionAddr::Tcp(host, port),
-        };
-        let info = address.into_connection_info()?.set_redis_settings(login);
-        match self.ca_pem.clone().filter(|_| self.tls) {
-            Some(pem) => Client::build_with_tls(info, certificates(pem)),
-            None => Client::open(info),
-        }
-    }
-}
-
-fn info(login: &Login) -> RedisConnectionInfo {
-    let mut info = RedisConnectionInfo::default();
-    if let Some(user) = &login.user {
-        info = info.set_username(user);
-    }
-    match &login.password {
-        Some(password) => info.set_password(password.reveal()),
-        None => info,
-    }
-}
-
-fn certificates(root: Vec<u8>) -> TlsCertificates {
-    TlsCertificates { client_tls: None, root_cert: Some(root) }
-}
-
-/// Returns a configuration without deadlines; callers keep their own.
-pub(super) fn without_deadlines() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(super::CONNECT)).set_response_timeout(None)
 }

@@ -10,8 +10,8 @@ pub enum NotReady {
     #[error(transparent)]
     Unfit(UnfitRedis),
     #[error(
-        "the Redis of `redis.url` or `redis.sentinels` does not answer, or not in time (`redis.timeout_ms`); \
-         without it nobody knows what was paid"
+        "the Redis of `redis.url`, `redis.sentinels` or `redis.cluster` does not answer, or not in time \
+         (`redis.timeout_ms`); without it nobody knows what was paid"
     )]
     Away,
 }

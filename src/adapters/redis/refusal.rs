@@ -5,9 +5,6 @@ use ::redis::{RedisResult, Value};
 
 use crate::ledger::WriteRefusal;
 
-/// A key that never exists, among those that the Redis user may write.
-const KEY: &str = "{rates}:write-check";
-
 /// Returns the cause that an error code of the Redis names; for these codes nothing was written.
 pub fn refusal(code: &str) -> Option<WriteRefusal> {
     match code {
@@ -21,9 +18,12 @@ pub fn refusal(code: &str) -> Option<WriteRefusal> {
 
 /// Returns why the Redis refuses writes. `XX` sets a key that exists only, so that nothing is ever written; the Redis
 /// refuses it like any other write.
-pub(super) async fn check(connection: &mut MultiplexedConnection) -> RedisResult<Option<WriteRefusal>> {
+pub(super) async fn check(
+    connection: &mut MultiplexedConnection,
+    unused_key: &str,
+) -> RedisResult<Option<WriteRefusal>> {
     let mut write = ::redis::cmd("SET");
-    write.arg(KEY).arg("").arg("XX");
+    write.arg(unused_key).arg("").arg("XX");
     match write.query_async::<Value>(connection).await {
         Ok(_) => Ok(None),
         Err(error) => match error.code() {

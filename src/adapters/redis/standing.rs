@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ::redis::Client;
 use ::redis::aio::MultiplexedConnection;
 
-use super::endpoint::Address;
 use super::fitness::UnfitRedis;
+use super::host::NamedPrimary;
 
 /// A connection, as long as it is not lost.
 pub(super) struct ConnectionStanding {
     pub client: Client,
-    /// The address from its Sentinels, if it has any.
-    pub address: Option<Address>,
+    /// The primary as others named it, if its address may change.
+    pub named: Option<NamedPrimary>,
     pub shared: MultiplexedConnection,
     pub run: String,
     /// Set from a late answer until the next check succeeds.

@@ -132,7 +132,7 @@ fn authorities_without_tls(written: &WrittenConfig, issuer: &WrittenIssuer) -> O
 /// Checks that nodes share the client secret: without it, a node cannot complete a sign-in that another node began.
 fn sign_ins_of_one_node(written: &WrittenConfig) -> Option<Wrong> {
     let (client, nodes) = (written.console.oidc_client_id.as_ref()?, written.redis_nodes.as_ref()?);
-    let is_alone = nodes.value < 2 || (written.redis_url.is_none() && written.redis_sentinels.is_none());
+    let is_alone = nodes.value < 2 || !written.has_redis();
     if written.console.oidc_client_secret.is_some() || is_alone {
         return None;
     }

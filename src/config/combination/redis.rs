@@ -5,7 +5,7 @@ use crate::base::finding::Severity;
 use crate::config::fault::{SettingFault, SettingPlace};
 use crate::config::meant::StoreKind;
 use crate::config::url;
-use crate::config::written::{DurabilityWord, WrittenConfig};
+use crate::config::written::{DurabilityWord, Placed, WrittenConfig};
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
@@ -22,7 +22,15 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
 /// Returns the place of the setting that says where the Redis is.
 fn place(written: &WrittenConfig) -> Option<&SettingPlace> {
     let url = written.redis_url.as_ref().map(|url| &url.place);
-    url.or(written.redis_sentinels.as_ref().map(|sentinels| &sentinels.place))
+    url.or(named(written).map(|(_, hosts)| &hosts.place))
+}
+
+type NamedHosts = Placed<Vec<(String, u16)>>;
+
+/// Returns the hosts that name the primary, and the name of their setting.
+fn named(written: &WrittenConfig) -> Option<(&'static str, &NamedHosts)> {
+    let sentinels = written.redis_sentinels.as_ref().map(|hosts| ("sentinels", hosts));
+    sentinels.or(written.redis_cluster.as_ref().map(|hosts| ("cluster", hosts)))
 }
 
 fn is_the_store(written: &WrittenConfig) -> bool {
@@ -35,9 +43,9 @@ fn way(written: &WrittenConfig) -> Vec<Wrong> {
     let (name, remedy, tls, is_near) = if let Some(url) = &written.redis_url {
         let Ok((tls, host)) = url::redis(url.value.reveal()) else { return wrong };
         ("url", "write `rediss://`", tls, url::is_loopback(&host))
-    } else if let (Some(sentinels), Some(tls)) = (&written.redis_sentinels, &written.redis_tls) {
-        let is_near = sentinels.value.iter().all(|(host, _)| url::is_loopback(host));
-        ("sentinels", "remove `tls = false`", tls.value, is_near)
+    } else if let (Some((name, hosts)), Some(tls)) = (named(written), &written.redis_tls) {
+        let is_near = hosts.value.iter().all(|(host, _)| url::is_loopback(host));
+        (name, "remove `tls = false`", tls.value, is_near)
     } else {
         return wrong;
     };
@@ -79,27 +87,28 @@ fn address_that_moves(written: &WrittenConfig) -> Option<Wrong> {
         "the host of `redis.url` is a name: it may lead to another Redis while gates still use the former one, and a payment may \
          be made at both",
     );
-    let remedy = "name the `sentinels` instead, or an IP address, or set `allow_split = true` if the name never moves to \
+    let remedy = "name the `sentinels` or the `cluster` instead, or an IP address, or set `allow_split = true` if the name never moves to \
                   another Redis while the former one runs";
     (!stays).then(|| error(&url.place, fault.remedy(remedy)))
 }
 
 /// Checks that a failover keeps every write: those that only the failed primary had are lost.
 fn failover_that_forgets(written: &WrittenConfig) -> Option<Wrong> {
-    let sentinels = written.redis_sentinels.as_ref().filter(|_| is_the_store(written))?;
+    let (name, hosts) = named(written).filter(|_| is_the_store(written))?;
     let is_replicated = written.redis_durability.as_ref()?.value == DurabilityWord::Replicated;
-    let fault = SettingFault::new(
-        "a failover by the `sentinels` loses writes that only the old primary had, payments too: `durability` is not \
-         `replicated`",
-    );
+    let fault = SettingFault::new(format!(
+        "a failover by the `{name}` loses writes that only the old primary had, payments too: `durability` is not \
+         `replicated`"
+    ));
     let remedy = "set `durability = \"replicated\"`, or `allow_split = true` to accept the risk";
     let severity = if must_not_split(written) { Severity::Error } else { Severity::Insecure };
-    (!is_replicated).then(|| (severity, sentinels.place.clone(), fault.remedy(remedy)))
+    (!is_replicated).then(|| (severity, hosts.place.clone(), fault.remedy(remedy)))
 }
 
 fn store_without_a_redis(written: &WrittenConfig) -> Option<Wrong> {
     let kind = written.store_kind.as_ref().filter(|_| is_the_store(written) && place(written).is_none())?;
-    let fault = SettingFault::new("`store.kind` is `redis`, but neither `redis.url` nor `redis.sentinels` is set");
+    let fault = "`store.kind` is `redis`, but neither `redis.url` nor `redis.sentinels` nor `redis.cluster` is set";
+    let fault = SettingFault::new(fault);
     Some(error(&kind.place, fault.remedy("set one of them in `[redis]`")))
 }
 
@@ -120,13 +129,13 @@ fn of_no_use(written: &WrittenConfig) -> Vec<Wrong> {
     let allow_unsafe = written.redis_allow_unsafe.as_ref().filter(|one| one.value);
     let allow_split = written.redis_allow_split.as_ref().filter(|one| one.value);
     let fence = written.redis_fence.as_ref().filter(|one| one.place != SettingPlace::Default);
-    let has_sentinels = written.redis_sentinels.is_some();
+    let is_named = named(written).is_some();
     let replicas = written.redis_replicas.as_ref().filter(|one| one.value != 1);
     let useless = [
         ("durability", durability.map(|one| &one.place).filter(|_| !is_store), of_store),
         ("allow_unsafe", allow_unsafe.map(|one| &one.place).filter(|_| !is_store), of_store),
         ("allow_split", allow_split.map(|one| &one.place).filter(|_| !is_store), of_store),
-        ("fence_ms", fence.map(|one| &one.place).filter(|_| !has_sentinels), "`sentinels` is not set"),
+        ("fence_ms", fence.map(|one| &one.place).filter(|_| !is_named), "neither `sentinels` nor `cluster` is set"),
         ("replicas", replicas.map(|one| &one.place).filter(|_| !is_replicated), "`durability` is not `replicated`"),
     ];
     let wrong = useless.into_iter().filter_map(|(name, place, why)| {

@@ -24,16 +24,25 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "The name of the Redis at the `sentinels`.",
     },
     Setting {
+        name: "cluster",
+        kind: SettingKind::ClusterHosts(|w| &mut w.redis_cluster),
+        absent: Absent::Nothing {
+            example: r#"["redis-1.example.com:6379", "redis-2.example.com:6379", "redis-3.example.com:6379"]"#,
+        },
+        doc: "Instead of `url`: nodes of a Redis Cluster; those that are running name the others. The keys of one\n\
+              environment lie on one shard.",
+    },
+    Setting {
         name: "user",
         kind: SettingKind::Text(|w| &mut w.redis_user),
         absent: Absent::Nothing { example: r#""sluice""# },
-        doc: "With `sentinels`: the user of the Redis itself.",
+        doc: "With `sentinels` or `cluster`: the user of the Redis itself.",
     },
     Setting {
         name: "password",
         kind: SettingKind::Secret(|w| &mut w.redis_password),
         absent: Absent::Nothing { example: r#"{ file = "redis.password" }"# },
-        doc: "With `sentinels`: the password for the Redis itself.",
+        doc: "With `sentinels` or `cluster`: the password for the Redis itself.",
     },
     Setting {
         name: "sentinel_user",
@@ -51,7 +60,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "tls",
         kind: SettingKind::Truth(|w| &mut w.redis_tls),
         absent: Absent::Means("true"),
-        doc: "With `sentinels`: whether they and the Redis are reached by TLS.",
+        doc: "With `sentinels` or `cluster`: whether they and the Redis are reached by TLS.",
     },
     Setting {
         name: "ca",
@@ -96,8 +105,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "fence_ms",
         "5000",
         |w| &mut w.redis_fence,
-        "With `sentinels`: how long a promoted primary carries no money. A gate pays only while a majority of the\n\
-         Sentinels named its primary within half of this time.",
+        "With `sentinels` or `cluster`: how long a promoted primary carries no money. A gate pays only while a\n\
+         majority of the Sentinels, or of the primaries of the cluster, named its primary within half of this time.",
     ),
     Setting {
         name: "allow_split",

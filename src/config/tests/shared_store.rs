@@ -78,6 +78,28 @@ fn sentinels_say_where_the_redis_is() {
 }
 
 #[test]
+fn nodes_of_a_cluster_say_where_the_redis_is() {
+    let shared = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n\
+                  installation = \"one-installation\"\n[redis]\ncluster = [\"10.0.0.1:7000\", \"Redis-2.example.com\"]\n";
+    let reading = read_in(&with(&format!("{shared}durability = \"replicated\"\n")), &[], &[]).unwrap();
+    assert_eq!(reading.warnings, []);
+    let redis = reading.config.redis.unwrap();
+    assert_eq!(redis.fence, Some(std::time::Duration::from_secs(5)));
+    let RedisPlace::Cluster(cluster) = redis.place else { panic!("no cluster") };
+    let addresses = [("10.0.0.1".to_owned(), 7_000), ("redis-2.example.com".to_owned(), 6_379)];
+    assert_eq!((cluster.addresses.as_slice(), cluster.tls), (addresses.as_slice(), true));
+    for (more, fault) in [
+        ("", "a failover by the `cluster` loses writes"),
+        ("tls = false\n", "`redis.cluster` is without TLS to another machine"),
+        ("url = \"redis://127.0.0.1\"\n", "`redis.cluster` cannot be combined with `redis.url`"),
+        ("sentinels = [\"h\"]\nmaster = \"m\"\n", "`redis.cluster` cannot be combined with `redis.sentinels`"),
+    ] {
+        let told = wrong(&with(&format!("{shared}{more}")), &[], &[]);
+        assert!(told.iter().any(|one| one.contains(fault)), "{more}: {told:?}");
+    }
+}
+
+#[test]
 fn an_address_that_moves_is_refused_in_production_unless_somebody_accepts_the_risk() {
     let shared = |host: &str, more: &str| {
         let store = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n";

@@ -2,7 +2,7 @@
 
 use super::{DurabilityWord, Placed, WrittenConfig};
 use crate::base::secret::Secret;
-use crate::config::{Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig, StoreKind};
+use crate::config::{ClusterConfig, Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig, StoreKind};
 
 /// Takes the settings of the Redis; `None` where one is missing that has to be there.
 pub(super) fn take(written: &mut WrittenConfig) -> Option<Option<RedisConfig>> {
@@ -18,7 +18,16 @@ pub(super) fn take(written: &mut WrittenConfig) -> Option<Option<RedisConfig>> {
     // The sandbox holds nothing of value.
     let allow_unsafe = written.redis_allow_unsafe.as_ref()?.value || is_sandbox_alone;
     let demands = (kind == StoreKind::Redis).then_some(Demands { durability, allow_unsafe });
-    let fence = written.redis_sentinels.as_ref().and(written.redis_fence.as_ref()).map(|fence| fence.value);
+    let is_named = written.redis_sentinels.is_some() || written.redis_cluster.is_some();
+    let fence = written.redis_fence.as_ref().filter(|_| is_named).map(|fence| fence.value);
+    let cluster = match written.redis_cluster.take() {
+        Some(addresses) => Some(RedisPlace::Cluster(ClusterConfig {
+            addresses: addresses.value,
+            login: login(written.redis_user.take(), written.redis_password.take()),
+            tls: written.redis_tls.as_ref()?.value,
+        })),
+        None => None,
+    };
     let sentinels = match written.redis_sentinels.take() {
         Some(addresses) => Some(RedisPlace::Sentinels(SentinelsConfig {
             addresses: addresses.value,
@@ -29,7 +38,7 @@ pub(super) fn take(written: &mut WrittenConfig) -> Option<Option<RedisConfig>> {
         })),
         None => None,
     };
-    let redis = match written.redis_url.take().map(|url| RedisPlace::Url(url.value)).or(sentinels) {
+    let redis = match written.redis_url.take().map(|url| RedisPlace::Url(url.value)).or(sentinels).or(cluster) {
         Some(place) => Some(RedisConfig {
             place,
             ca_pem: written.redis_ca.take().map(|ca| ca.value),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{call, is_limited, list, parameter, passed, rate, token, wait_until, with};
 use crate::support::clock::Watch;
+use crate::support::cluster::Cluster;
 use crate::support::tls::Authority;
 use crate::support::{Caller, Gate, Redis, Setup, Upstream};
 
@@ -54,6 +55,32 @@ fn two_nodes_share_one_burst_exactly() {
         let left: i64 = redis.ask(&["PTTL", key])[0].parse().unwrap();
         assert!(left > 0 && left <= 3_600_010, "{key}: {left}");
     }
+}
+
+#[test]
+fn two_nodes_share_one_burst_exactly_in_a_cluster() {
+    let (upstream, cluster) = (Upstream::start(), Cluster::start());
+    let gates = [0, 1].map(|_| {
+        let setup = with(Setup::of(&upstream), &shared("both", "20/h")).set_raw("redis", "tls", "false");
+        let setup = setup.set_raw("redis", "cluster", &cluster.addresses()).set_raw("redis", "timeout_ms", "1000");
+        setup.set_raw("redis", "nodes", "2").start()
+    });
+    gates.iter().for_each(|gate| wait_up(gate, true));
+    let take =
+        |amount: usize| -> usize { gates.iter().map(|gate| passed(gate.production(), &list("one"), amount)).sum() };
+    assert_eq!(take(5), 10);
+    let slot = cluster.slot_of("rates");
+    cluster.reshard(&slot, 2, || {});
+    // A gate that asks the former shard is told so, and decides for itself what its part allows.
+    list("two").send(gates[0].production());
+    list("two").send(gates[1].production());
+    gates.iter().for_each(|gate| wait_up(gate, true));
+    wait_until("both to share again", || {
+        let parts = gates.iter().map(|gate| gate.metric("sluice_rate_by_part_total")).sum::<u64>();
+        gates.iter().for_each(|gate| drop(list("two").send(gate.production())));
+        parts == gates.iter().map(|gate| gate.metric("sluice_rate_by_part_total")).sum::<u64>()
+    });
+    assert_eq!(take(10), 10);
 }
 
 #[test]

@@ -316,7 +316,7 @@ async fn a_user_who_may_do_less_is_refused_and_leaves_nothing_half_done() {
     let url = format!("redis://sluice:secret@127.0.0.1:{}", redis.port());
     let demanded = demanding(&url, Durability::Replicated { replicas: 1 });
     let commands = rules.iter().filter_map(|rule| rule.strip_prefix('+'));
-    for command in commands.clone().filter(|command| *command != "select") {
+    for command in commands.clone().filter(|command| !["select", "cluster|nodes"].contains(command)) {
         redis.ask(&["ACL", "DELUSER", "sluice"]);
         redis.ask(&rules);
         redis.ask(&["ACL", "SETUSER", "sluice", &format!("-{command}")]);

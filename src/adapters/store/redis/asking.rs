@@ -10,8 +10,8 @@ use crate::base::ids::Environment;
 use crate::config::Durability;
 use crate::ledger::StoreFault;
 
-/// The bytes of the command, the digest of the script, and its key.
-const CALL_BYTES: usize = 80;
+/// The bytes of the command, the digest of the script, and its keys.
+const CALL_BYTES: usize = 112;
 /// How long the mark behind what was read stays.
 const MARK_SECONDS: u64 = 60;
 
@@ -30,9 +30,16 @@ impl RedisStore {
         };
         let head = pace.expected(head);
         let ((count, bytes), (more, more_bytes)) = (head.size(), words.size());
-        let count = count.saturating_add(more).saturating_add(4);
+        let count = count.saturating_add(more).saturating_add(5);
         let mut command = Cmd::with_capacity(count, bytes.saturating_add(more_bytes).saturating_add(CALL_BYTES));
-        command.arg("EVALSHA").arg(self.script.get_hash()).arg(1).arg(root(environment));
+        command.arg("EVALSHA").arg(self.script.get_hash());
+        if self.shards.of(environment).is_in_cluster() {
+            // INVARIANT: while a slot moves, the cluster refuses a call that names a key which is not here. Without this, a
+            // record that is at the other shard would look as if it never was.
+            command.arg(2).arg(root(environment)).arg(format!("{}:none", root(environment)));
+        } else {
+            command.arg(1).arg(root(environment));
+        }
         for word in head.all().chain(words.all()) {
             command.arg(word);
         }
@@ -55,7 +62,7 @@ impl RedisStore {
                 answer => answer,
             }
         };
-        self.heeded(self.redis.ask(asked).await)
+        self.heeded(self.shards.of(environment).ask(asked).await)
     }
 
     fn heeded<T>(&self, answer: Result<T, Unanswered>) -> Result<T, Unanswered> {
@@ -67,12 +74,12 @@ impl RedisStore {
 
     /// Sends a commit, and waits for the demanded durability.
     pub(super) async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<ScriptReply, Unanswered> {
-        let Some(sure) = self.sure() else { return self.ask(environment, "commit", words).await };
+        let Some(sure) = self.sure(environment) else { return self.ask(environment, "commit", words).await };
         let asked = async |connection, run: &str| {
             let command = self.command(environment, run, "commit", words);
             sure.ask(connection, &self.script, &command).await
         };
-        let (answer, counted) = self.heeded(self.redis.ask_alone(asked).await)?;
+        let (answer, counted) = self.heeded(self.shards.of(environment).ask_alone(asked).await)?;
         let is_done = answer.first().is_some_and(|word| word == b"done");
         match counted {
             Err(why) if is_done => Err(Unanswered::Lost(why)),
@@ -88,22 +95,25 @@ impl RedisStore {
         operation: &str,
         words: Words,
     ) -> Result<(ScriptReply, Result<(), StoreFault>), StoreFault> {
-        let Some(sure) = self.sure() else { return Ok((self.look(environment, operation, &words).await?, Ok(()))) };
+        let Some(sure) = self.sure(environment) else {
+            return Ok((self.look(environment, operation, &words).await?, Ok(())));
+        };
         let words = words.number(MARK_SECONDS);
         let asked = async |connection, run: &str| {
             let command = self.command(environment, run, operation, &words);
             sure.ask(connection, &self.script, &command).await
         };
-        let read = self.heeded(self.redis.ask_alone(asked).await);
+        let read = self.heeded(self.shards.of(environment).ask_alone(asked).await);
         let (answer, counted) = read.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
         let is_durable = counted.map_err(|why| StoreFault::Away(format!("what was read may be undone: {why}")));
         Ok((answer, is_durable))
     }
 
     /// Returns the wait that the demanded durability needs, if it needs one.
-    fn sure(&self) -> Option<durability::Sure> {
-        let durability = self.redis.demands().map_or(Durability::Acknowledged, |demands| demands.durability);
-        durability::wait(durability, self.redis.deadline())
+    fn sure(&self, environment: Environment) -> Option<durability::Sure> {
+        let redis = self.shards.of(environment);
+        let durability = redis.demands().map_or(Durability::Acknowledged, |demands| demands.durability);
+        durability::wait(durability, redis.deadline())
     }
 
     pub(super) async fn look(

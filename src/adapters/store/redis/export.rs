@@ -84,7 +84,7 @@ impl RedisStore {
             return Err(TransferError::Running(running.join(", ")));
         }
         let nodes = heard.members.into_iter().map(|Member { node, instance, beat, .. }| (node, instance, beat));
-        let run = self.redis.ask(async |_, run: &str| Ok(run.to_owned())).await;
+        let run = self.shards.of(environment).ask(async |_, run: &str| Ok(run.to_owned())).await;
         let run = run.map_err(|unanswered| TransferError::Store(fault(unanswered, StoreFault::Away)))?;
         Ok(StoreAtRest { generation: heard.generation, last: heard.last, nodes: nodes.collect(), run })
     }
@@ -94,7 +94,7 @@ impl RedisStore {
         loop {
             let mut command = ::redis::cmd("SCAN");
             command.arg(cursor).arg("MATCH").arg(format!("{}:[rsh]:*", root(environment))).arg("COUNT").arg(SCANNED);
-            let (next, keys): (u64, Vec<Vec<u8>>) = self.read_by(&command).await?;
+            let (next, keys): (u64, Vec<Vec<u8>>) = self.read_by(environment, &command).await?;
             for keys in keys.chunks(BATCH) {
                 self.export_keys(environment, keys, writer).await?;
             }
@@ -130,7 +130,7 @@ impl RedisStore {
         }
         let found: Vec<Option<Vec<u8>>> = match keys {
             [] => Vec::new(),
-            _ => self.read_by(&commands).await?,
+            _ => self.read_by(environment, &commands).await?,
         };
         for (key, found) in keys.iter().zip(found) {
             // A key that was listed and is gone was removed meanwhile.
@@ -172,13 +172,13 @@ impl RedisStore {
             }
         }
         let root = root(environment);
-        for (node, kept) in self.read_by::<HashFields>(&all_of(format!("{root}:k"))).await? {
+        for (node, kept) in self.read_by::<HashFields>(environment, &all_of(format!("{root}:k"))).await? {
             let (journal, number) = kept.split_once(' ').ok_or_else(|| unknown("how far a journal reaches"))?;
             let journal = JournalId::parse(journal).ok_or_else(|| unknown("the id of a journal"))?;
             let by = Sender { node: node_of(&node)?, journal };
             put(writer, &Item::Kept(environment, by, number_of(number)?))?;
         }
-        for (field, number) in self.read_by::<HashFields>(&all_of(&root)).await? {
+        for (field, number) in self.read_by::<HashFields>(environment, &all_of(&root)).await? {
             if let Some(node) = field.strip_prefix("by:") {
                 put(writer, &Item::Committed(environment, node_of(node)?, number_of(&number)?))?;
             }
@@ -188,16 +188,16 @@ impl RedisStore {
             Some(id) => put(writer, &Item::Created(environment, id))?,
             None => put(writer, &Item::Former(environment, generation.to_owned()))?,
         }
-        let formers = self.read_by::<HashFields>(&all_of(format!("{root}:f"))).await?;
+        let formers = self.read_by::<HashFields>(environment, &all_of(format!("{root}:f"))).await?;
         for (former, _) in formers {
             put(writer, &Item::Former(environment, former))?;
         }
         Ok(())
     }
 
-    async fn read_by<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, TransferError> {
+    async fn read_by<T: FromRedisValue>(&self, environment: Environment, command: &Cmd) -> Result<T, TransferError> {
         let asked = async |mut connection: MultiplexedConnection, _: &str| command.query_async(&mut connection).await;
-        let answer = self.redis.ask(asked).await;
+        let answer = self.shards.of(environment).ask(asked).await;
         answer.map_err(|unanswered| TransferError::Store(fault(unanswered, StoreFault::Away)))
     }
 }

@@ -209,7 +209,8 @@ impl RedisStore {
         let asked = async |mut connection: MultiplexedConnection, _: &str| {
             ::redis::cmd("HGETALL").arg(&key).query_async::<Vec<(String, String)>>(&mut connection).await
         };
-        let found = self.redis.ask(asked).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+        let found =
+            self.shards.of(environment).ask(asked).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
         found.iter().map(|(name, ended)| former_journal(name, ended).ok_or_else(unreadable)).collect()
     }
 
@@ -237,7 +238,7 @@ impl RedisStore {
 
     /// Returns a value that changes with every new connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
-        self.redis.connections()
+        self.shards.connections()
     }
 
     async fn heard(
@@ -265,7 +266,7 @@ impl RedisStore {
         self.pace(environment).compare(ClockReading { clock, at, epoch, within });
         let promoted = told.text()?.parse().ok().map(StoreTime::of_micros);
         if verdict == HeartbeatVerdict::Well {
-            self.redis.fence().meets(environment, within.1, promoted.map(|promoted| at.since(promoted)));
+            self.shards.fence().meets(environment, within.1, promoted.map(|promoted| at.since(promoted)));
         }
         let (generation, run) = (told.text()?, told.text()?);
         let (last, above) = (told.number()?, told.number()?);

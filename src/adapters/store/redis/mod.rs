@@ -47,7 +47,7 @@ pub use self::rebuild::{HeardCommits, RebuildRight, RebuiltStore};
 use self::script_args::Words;
 pub use self::transfer::import;
 use super::{SWEEP, plan};
-use crate::adapters::redis::Redis;
+use crate::adapters::redis::{Redis, ShardConnections};
 use crate::base::ids::Environment;
 use crate::ledger::{
     Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
@@ -66,7 +66,7 @@ const SCANNED: usize = 1_000;
 type ScriptReply = Vec<Vec<u8>>;
 
 pub struct RedisStore {
-    redis: Arc<Redis>,
+    shards: ShardConnections,
     script: Script,
     /// Replaces the clock of the Redis, in tests.
     clock: Option<Arc<dyn Clock>>,
@@ -85,14 +85,14 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// Creates the store of a registered node.
-    pub fn of_node(redis: Arc<Redis>, node: NodeId, copies: u64) -> RedisStore {
-        RedisStore { beliefs: Some(Beliefs::of(node)), copies, ..RedisStore::new(redis) }
+    pub fn of_node(shards: impl Into<ShardConnections>, node: NodeId, copies: u64) -> RedisStore {
+        RedisStore { beliefs: Some(Beliefs::of(node)), copies, ..RedisStore::new(shards) }
     }
 
     /// Creates a store for a process that is not a node; it is answered even after a loss.
-    pub fn new(redis: Arc<Redis>) -> RedisStore {
+    pub fn new(shards: impl Into<ShardConnections>) -> RedisStore {
         RedisStore {
-            redis,
+            shards: shards.into(),
             script: Script::new(SCRIPT),
             clock: None,
             told: AtomicI64::new(0),
@@ -119,7 +119,7 @@ impl RedisStore {
     /// Returns the deadline of a commit sent now, in the store's time.
     fn until(&self, environment: Environment) -> Option<StoreTime> {
         let now = self.pace(environment).now().filter(|_| self.clock.is_none());
-        now.map(|now| now.plus(self.redis.deadline()))
+        now.map(|now| now.plus(self.shards.of(environment).deadline()))
     }
 
     fn told(&self, environment: Environment) -> StoreTime {
@@ -213,7 +213,7 @@ impl Store for RedisStore {
             Query::Last(environment) => QueryAnswer::Number(self.last_number(environment, false).await?),
             Query::DurableLast(environment) => QueryAnswer::Number(self.last_number(environment, true).await?),
             Query::Time => QueryAnswer::Time(self.latest_time().await?),
-            Query::Refusal => QueryAnswer::Refusal(self.redis.refusal()),
+            Query::Refusal => QueryAnswer::Refusal(self.shards.refusal()),
         })
     }
 
@@ -254,7 +254,8 @@ impl RedisStore {
         let mut command = ::redis::cmd("ZRANGEBYSCORE");
         command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg("-inf").arg(before);
         command.arg("WITHSCORES").arg("LIMIT").arg(0).arg(i64::try_from(count).unwrap_or(i64::MAX));
-        let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+        let told =
+            self.shards.of(environment).ask(async |mut connection, _| command.query_async(&mut connection).await).await;
         due_of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?)
     }
 
@@ -266,7 +267,8 @@ impl RedisStore {
     ) -> Result<Option<StoreTime>, StoreFault> {
         let mut command = ::redis::cmd("ZSCORE");
         command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg(member);
-        let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+        let told =
+            self.shards.of(environment).ask(async |mut connection, _| command.query_async(&mut connection).await).await;
         let score: Option<Vec<u8>> = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
         score.map(|score| ReplyReader::of(vec![score]).time()).transpose()
     }
@@ -291,7 +293,11 @@ impl RedisStore {
             let mut command = ::redis::cmd("ZSCAN");
             command.arg(format!("{}:x", root(environment))).arg(cursor).arg("MATCH").arg(&pattern);
             command.arg("COUNT").arg(SCANNED);
-            let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+            let told = self
+                .shards
+                .of(environment)
+                .ask(async |mut connection, _| command.query_async(&mut connection).await)
+                .await;
             let (next, names): (u64, ScriptReply) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
             for name in names.iter().step_by(2) {
                 let window = script_args::window(name).ok_or_else(unreadable)?;
@@ -366,7 +372,7 @@ impl RedisStore {
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("redis", &self.redis).finish_non_exhaustive()
+        f.debug_struct("RedisStore").field("shards", &self.shards).finish_non_exhaustive()
     }
 }
 

@@ -33,7 +33,11 @@ impl RedisStore {
                 command.arg("REV");
             }
             command.arg("LIMIT").arg(passed).arg(wanted).arg("WITHSCORES");
-            let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+            let told = self
+                .shards
+                .of(environment)
+                .ask(async |mut connection, _| command.query_async(&mut connection).await)
+                .await;
             let told = due_of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?)?;
             let is_last = told.len() < wanted;
             passed = passed.saturating_add(told.len());

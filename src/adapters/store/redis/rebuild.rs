@@ -214,7 +214,11 @@ impl RedisStore {
             self.goes_on_rebuilding(environment, instance).await?;
             let mut command = ::redis::cmd("SCAN");
             command.arg(cursor).arg("MATCH").arg(format!("{}:*", root.replace('[', "\\["))).arg("COUNT").arg(SCANNED);
-            let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+            let told = self
+                .shards
+                .of(environment)
+                .ask(async |mut connection, _| command.query_async(&mut connection).await)
+                .await;
             let (next, names): (u64, Vec<Vec<u8>>) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
             let is_content = |name: &[u8]| {
                 let rest = name.strip_prefix(root.as_bytes()).unwrap_or_default();

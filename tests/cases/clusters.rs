@@ -1,0 +1,155 @@
+//! A Redis Cluster: slots that move, shards that fail over and gates that nobody confirms pay nothing twice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::scope;
+
+use super::claims::{assert_again, swap, told};
+use super::nodes::CLOSED;
+use super::rules::{allow, limit, swap_of};
+use super::sentinels::{CALLERS, Over, Told, caller, pays};
+use crate::support::clock::{Watch, wait_until};
+use crate::support::cluster::Cluster;
+use crate::support::shape::fresh_id;
+use crate::support::{Gate, Setup, Upstream, get};
+
+const NODES: [&str; 2] = ["left", "right"];
+
+fn in_cluster(setup: Setup, cluster: &Cluster, node: &str) -> Setup {
+    let setup = setup.set("store", "kind", "redis").set("store", "node", node);
+    let setup = setup.set_raw("redis", "cluster", &cluster.addresses()).set_raw("redis", "tls", "false");
+    let setup = setup.set("redis", "durability", "replicated").set_raw("redis", "fence_ms", "4000");
+    setup.set_raw("redis", "timeout_ms", "500")
+}
+
+fn pair(upstream: &Upstream, cluster: &Cluster) -> [Gate; 2] {
+    NODES.map(|node| in_cluster(Setup::of(upstream), cluster, node).start())
+}
+
+fn assert_sent_once(upstream: &Upstream) {
+    let mut sent = BTreeMap::<String, usize>::new();
+    for seen in upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")) {
+        *sent.entry(seen.text()).or_default() += 1;
+    }
+    assert!(sent.values().all(|count| *count == 1), "paid twice");
+}
+
+#[test]
+fn a_slot_that_moves_and_a_primary_that_dies_under_load_pay_nothing_twice() {
+    let (upstream, mut cluster) = (Upstream::start(), Cluster::start());
+    let gates = pair(&upstream, &cluster);
+    let slot = cluster.slot_of("production");
+    let first = cluster.owner(&slot);
+    assert_ne!(first, cluster.owner(&cluster.slot_of("sandbox")), "one shard has all environments");
+    let (is_over, paid) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let told: Vec<Told> = scope(|scope| {
+        let (gates, is_over, paid) = (&gates, &is_over, &paid);
+        let over = Over(is_over);
+        let callers: Vec<_> = (0..CALLERS).map(|at| scope.spawn(move || caller(gates, at, is_over, paid))).collect();
+        let goes_on = |what: &str| {
+            let watch = Watch::start();
+            let before = paid.load(Ordering::SeqCst);
+            gates.iter().for_each(|gate| wait_until("money to move again", || pays(gate)));
+            println!("{what}: money moves after {:?}", watch.elapsed());
+            wait_until("the load to go on", || paid.load(Ordering::SeqCst) > before + 50);
+        };
+        goes_on("start");
+        for to in [0, first] {
+            cluster.reshard(&slot, to, || {
+                let answer = swap().send(gates[0].production());
+                assert!(answer.status != 200, "a payment while the slot moves: {answer}");
+                assert_eq!(get("/v2/users").send(gates[0].production()).status, 200);
+            });
+            assert_eq!(cluster.owner(&slot), to);
+            goes_on("the slot has moved");
+        }
+        cluster.all[first].go();
+        wait_until("the failover", || cluster.owner(&slot) != first);
+        goes_on("failover");
+        // It comes back as a replica.
+        cluster.all[first].come();
+        cluster.is_whole();
+        goes_on("the former primary is back");
+        drop(over);
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    assert_sent_once(&upstream);
+    let sent = posts(&upstream);
+    for told in &told {
+        for (call, first) in &told.executed {
+            assert_again(first, &call.send(gates[0].production()));
+        }
+        for call in &told.in_doubt {
+            let again = call.send(gates[1].production());
+            assert!(["unknown", "executed"].contains(&again.outcome().as_str()), "{again}");
+        }
+    }
+    assert_eq!(posts(&upstream), sent);
+}
+
+fn posts(upstream: &Upstream) -> usize {
+    upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")).count()
+}
+
+#[test]
+fn a_limit_is_exact_while_its_slot_moves() {
+    let (upstream, cluster) = (Upstream::start(), Cluster::start());
+    let rules =
+        allow("op = \"createSwap\"") + &limit("few", "window = \"rolling 24h\"\nmax = \"40 calls\"\nover = \"deny\"");
+    let gates = NODES.map(|node| {
+        let setup = Setup::of(&upstream).file("policies/everything.toml", &rules);
+        in_cluster(setup, &cluster, node).start()
+    });
+    let slot = cluster.slot_of("production");
+    let executed: usize = scope(|scope| {
+        let gates = &gates;
+        let spend = move |at: usize| {
+            let (mut executed, mut turn) = (0, at);
+            loop {
+                let call = swap_of(&fresh_id(), "1");
+                let mut answer = String::new();
+                wait_until("an answer", || {
+                    turn += 1;
+                    answer = told(&call.send(gates[turn % 2].production()));
+                    let repeated = ["STORE_UNAVAILABLE", "REQUEST_IN_PROGRESS", "UPSTREAM_UNAVAILABLE"];
+                    !repeated.iter().any(|code| answer.contains(code))
+                });
+                if answer.contains("LIMIT_EXCEEDED") {
+                    return executed;
+                }
+                executed += 1;
+            }
+        };
+        let spenders: Vec<_> = (0..4).map(|at| scope.spawn(move || spend(at))).collect();
+        wait_until("the load", || upstream.seen().len() > 10);
+        cluster.reshard(&slot, 0, || {});
+        spenders.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(executed, 40);
+    assert_sent_once(&upstream);
+    assert!(upstream.seen().len() <= 40);
+}
+
+/// Its primary still takes writes, but another may have taken its place for all that the gate knows.
+#[test]
+fn a_gate_whose_primary_no_majority_names_does_not_pay() {
+    let (upstream, cluster) = (Upstream::start(), Cluster::start());
+    let [left, _right] = pair(&upstream, &cluster);
+    wait_until("money to move", || pays(&left));
+    let kept = swap();
+    assert_eq!(told(&kept.send(left.production())), "200 - executed");
+    for node in &cluster.all {
+        node.ask(&["CONFIG", "SET", "cluster-node-timeout", "60000"]);
+    }
+    let owner = cluster.owner(&cluster.slot_of("production"));
+    let others: Vec<usize> = (0..3).filter(|at| *at != owner).collect();
+    others.iter().for_each(|at| cluster.all[*at].freeze());
+    wait_until("the fence to close", || told(&swap().send(left.production())) == CLOSED);
+    let readiness = left.probe("/readyz/money");
+    assert_eq!(readiness.status, 503);
+    others.iter().for_each(|at| cluster.all[*at].thaw());
+    wait_until("money to move again", || pays(&left));
+    let again = kept.send(left.production());
+    assert_eq!(again.header("sluice-replayed").as_deref(), Some("true"), "{again}");
+    assert_sent_once(&upstream);
+}
