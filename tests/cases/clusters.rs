@@ -145,8 +145,10 @@ fn a_gate_whose_primary_no_majority_names_does_not_pay() {
     let others: Vec<usize> = (0..3).filter(|at| *at != owner).collect();
     others.iter().for_each(|at| cluster.all[*at].freeze());
     wait_until("the fence to close", || told(&swap().send(left.production())) == CLOSED);
-    let readiness = left.probe("/readyz/money");
-    assert_eq!(readiness.status, 503);
+    wait_until("the probe to name the fence", || {
+        let readiness = left.probe("/readyz/money");
+        readiness.status == 503 && readiness.text().contains("fence")
+    });
     others.iter().for_each(|at| cluster.all[*at].thaw());
     wait_until("money to move again", || pays(&left));
     let again = kept.send(left.production());
