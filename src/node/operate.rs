@@ -11,8 +11,8 @@ use crate::catalog::Catalog;
 use crate::ledger::{Content, Index, Kind, Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
 use crate::people::joint_act::{JointAct, JointStep, first_person};
 use crate::stations::claim::{
-    self, Claim, ClaimState, Freeze, Frozen, JointWord, OpenedBeginning, Owner, RecordMismatch, ResolveRefusal,
-    SentRequest, StoredAnswer, is_record_of,
+    self, Claim, ClaimState, Forgotten, Freeze, Frozen, JointWord, OpenedBeginning, Owner, RecordMismatch,
+    ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
 };
 
 /// The most freezes in a list.
@@ -124,7 +124,9 @@ pub async fn unfreeze(
                 JointStep::Second { first: one, steps } => (first, confirmed) = (Some(one), steps),
             }
         }
-        if *what == Freeze::Restored {
+        if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content)
+            && Forgotten::read(freeze).may_lack_newer()
+        {
             node.forget_holds(environment).await?;
         }
         let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);

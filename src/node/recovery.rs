@@ -77,11 +77,16 @@ impl Membership {
         if let Err(error) = brought(node, environment).await {
             return told_of(node, environment, &error);
         }
-        // The store goes on without the commits that this gate made behind that number.
-        if own().is_none_or(|own| own > from)
-            && let Err(fault) = self.replica.forget(environment, node.audit.highest(environment))
-        {
-            return node.told_of(&fault);
+        // The store goes on without the commits that this gate made behind that number. A gate without any has none.
+        if own().map_or(from > 0, |own| own > from) {
+            // Votes and rejections may be among them. Holds end first: afterwards nothing shows that there were such commits.
+            let forgotten = match node.forget_holds(environment).await {
+                Ok(()) => self.replica.forget(environment, node.audit.highest(environment)),
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = forgotten {
+                return node.told_of(&fault);
+            }
         }
         match remember(node, environment, (from, waits.known_up_to.unwrap_or_default()), &self.audit_folder).await {
             Ok(claims) => {
@@ -211,10 +216,6 @@ async fn told_all(node: &Node, environment: Environment) -> Result<(), StoreFaul
         let (forgotten, former) = (Forgotten::read(bytes), claim::frozen(bytes));
         if !forgotten.nodes.contains_key(&node.id) {
             return Ok(());
-        }
-        if forgotten.nodes.len() == 1 && forgotten.opens_by_itself() {
-            // This opens money again: every node has reported what it sent.
-            node.forget_holds(environment).await?;
         }
         let commit = claim::remembered(environment, record.version, forgotten, &former, &node.id);
         if node.commit(commit).await?.is_some() {

@@ -43,6 +43,12 @@ impl Forgotten {
         !self.by_person && self.begins_behind == 0
     }
 
+    /// Whether the store may lack what was done after something that it knows. Of what it has behind the beginning of a
+    /// journal, it has the newest.
+    pub fn may_lack_newer(&self) -> bool {
+        self.by_person || !self.nodes.is_empty()
+    }
+
     /// Leaves money closed until a person opens it, and keeps the reason for later closings.
     pub fn must_be_opened(&mut self, reason: &str) {
         self.by_person = true;
