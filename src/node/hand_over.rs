@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::Node;
 use super::journalling::{RecoverError, bring};
-use super::membership::{Membership, POLL_INTERVAL, is_heard_by_all};
+use super::membership::{Membership, POLL_INTERVAL};
 use super::node_facts::NodeFacts;
-use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, Member};
+use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Number, StoreFault};
 
@@ -105,7 +105,7 @@ impl Membership {
         let mut left = None;
         while let Ok(heard) = self.store.roll(environment).await {
             let since = *left.get_or_insert(heard.at);
-            if is_heard_by_all(&heard, &node.id, since) {
+            if heard.is_heard_by_all(&node.id, since, LAPSE) {
                 return;
             }
             tokio::time::sleep(POLL_INTERVAL).await;

@@ -15,7 +15,7 @@ use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin};
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
 use crate::adapters::random::nonce;
-use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, Life, Member, RedisStore};
+use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, Life, Member, RAN_WITHIN, RedisStore};
 use crate::adapters::store::replica::Replica;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
@@ -28,7 +28,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The poll interval while the node waits for something.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a start tries to join; longer than another node's missed heartbeats are tolerated.
-const JOINS: Duration = Duration::from_secs(12);
+const JOINS: Duration = Duration::from_secs(17);
 
 /// This node's membership.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Membership {
                     Ok(heard) if heard.verdict == HeartbeatVerdict::Well => {
                         let since = *enrolled.get_or_insert(heard.at);
                         // Whoever rebuilds a lost store must know of this gate before it pays.
-                        if is_heard_by_all(heard, &node.id, since) {
+                        if heard.is_heard_by_all(&node.id, since, RAN_WITHIN) {
                             // Gates that ran before had the time to see a leap.
                             self.store.meets_clock(environment);
                             break;
@@ -368,11 +368,6 @@ impl Membership {
         self.reports(node, environment, &waits, *from).await;
         true
     }
-}
-
-/// Whether every running gate has sent a heartbeat since this one was enrolled.
-pub(super) fn is_heard_by_all(heard: &HeartbeatReply, id: &NodeId, since: StoreTime) -> bool {
-    heard.members.iter().all(|member| member.node == *id || !heard.is_live(member) || member.beat > since)
 }
 
 fn heard_gate(member: &Member) -> Option<HeardGate> {

@@ -14,7 +14,7 @@ use super::node_facts::NodeFacts;
 use super::rebuilt_snapshot::RebuildingJournal;
 use crate::adapters::audit::entries_above;
 use crate::adapters::random;
-use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RebuildRight, RebuiltStore};
+use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RAN_WITHIN, RebuildRight, RebuiltStore};
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, Number, Outstanding, StoreFault, StoreTime};
 use crate::ports::AuditFault;
@@ -56,7 +56,7 @@ impl<'h> NodesAtLoss<'h> {
     fn ran_at_loss(&self) -> bool {
         self.facts().any(|facts| match &facts.closed_by {
             Some(closed) => !closed.by_person,
-            None => facts.well_at.is_some_and(|at| self.lost.since(at) < LAPSE.saturating_mul(2)),
+            None => facts.well_at.is_some_and(|at| self.lost.since(at) < RAN_WITHIN),
         })
     }
 

@@ -58,6 +58,7 @@ mod takes_no_writes;
 mod tampered;
 mod tidy;
 mod tls;
+mod unheard;
 mod upgrade;
 mod watching;
 mod webhooks;

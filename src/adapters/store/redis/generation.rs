@@ -6,10 +6,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::membership::HeartbeatReply;
+use super::membership::{HeartbeatReply, LAPSE};
 use super::script_args::Words;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, NodeId, Number};
+use crate::ledger::{Commit, NodeId, Number, StoreTime};
 
 /// Stands for the generation in the calls of a node that waits for a lost store.
 const WAITS: &str = "-";
@@ -27,6 +27,10 @@ pub(super) struct Belief {
     pub generation: Option<String>,
     /// Whether the store is lost: nothing is done with it until it is whole again.
     pub is_waiting: bool,
+    /// When the store noted this node's latest heartbeat.
+    pub noted: Option<StoreTime>,
+    /// When this node returned after a silence, while others have not heard of that.
+    pub returned: Option<StoreTime>,
     /// The highest number among this node's own commits.
     pub highest: u64,
     /// The highest number among all commits, as the store reported it.
@@ -63,6 +67,14 @@ impl Beliefs {
 }
 
 impl Belief {
+    /// Notes a heartbeat.
+    pub fn notes(&mut self, at: StoreTime) {
+        if self.noted.is_some_and(|before| at.since(before) >= LAPSE) {
+            self.returned = Some(at);
+        }
+        self.noted = Some(at);
+    }
+
     pub fn has(&mut self, number: u64) {
         self.highest = self.highest.max(number);
     }

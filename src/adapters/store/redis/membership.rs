@@ -21,6 +21,10 @@ use crate::ports::Clock as _;
 /// A node without a heartbeat for this long counts as ended.
 pub const LAPSE: Duration = Duration::from_secs(5);
 
+/// A node that found the store well within this time before a loss counts as one that ran then. So a node that begins to
+/// pay, or returns, waits until each node that was heard within this time has heard of it.
+pub const RAN_WITHIN: Duration = Duration::from_secs(10);
+
 /// A node's description of itself in a heartbeat.
 #[derive(Clone, Debug)]
 pub struct Life {
@@ -115,6 +119,21 @@ impl HeartbeatReply {
         self.at.since(member.beat) < LAPSE
     }
 
+    /// Whether every node that was heard within this time has sent a heartbeat since.
+    pub fn is_heard_by_all(&self, node: &NodeId, since: StoreTime, within: Duration) -> bool {
+        let has_heard = |member: &Member| self.at.since(member.beat) >= within || member.beat > since;
+        self.members.iter().all(|member| member.node == *node || has_heard(member))
+    }
+
+    /// Whether the store noted this heartbeat.
+    fn is_noted(&self) -> bool {
+        use HeartbeatVerdict::{Cut, Foreign, Gathering, Lost, Meeting, Taken, Uncreated, Well};
+        match self.verdict {
+            Well | Meeting | Gathering | Lost => true,
+            Taken | Foreign | Cut | Uncreated => false,
+        }
+    }
+
     /// The word for a node in the heartbeats of others.
     fn state(&self, member: &Member) -> &'static str {
         match (self.is_live(member), member.is_retired) {
@@ -126,7 +145,8 @@ impl HeartbeatReply {
 }
 
 impl RedisStore {
-    /// Sends a heartbeat. If the reply is that all is well, this node remembers it as its knowledge of the store.
+    /// Sends a heartbeat. If the reply is that all is well, this node remembers it as its knowledge of the store. A node that
+    /// was silent for so long that others took it for ended does nothing until they have heard of it.
     pub async fn beat(&self, environment: Environment, life: &Life) -> Result<HeartbeatReply, StoreFault> {
         let Some(beliefs) = &self.beliefs else { return Err(no_node()) };
         let before = beliefs.at(environment).clone();
@@ -144,13 +164,21 @@ impl RedisStore {
         let words = others.fold(words, |words, (member, state)| {
             words.word(member.node.as_str()).word(state).number(member.highest.as_u64())
         });
-        let heard = self.heard(environment, "beat", &words).await?;
+        let mut heard = self.heard(environment, "beat", &words).await?;
+        let mut belief = beliefs.at(environment);
+        if heard.is_noted() {
+            belief.notes(heard.at);
+        }
         if heard.verdict == HeartbeatVerdict::Well {
-            let mut belief = beliefs.at(environment);
+            let is_unheard = |since: &StoreTime| !heard.is_heard_by_all(&beliefs.node, *since, RAN_WITHIN);
+            belief.returned = belief.returned.filter(is_unheard);
             belief.generation = Some(heard.generation.clone());
-            belief.is_waiting = false;
+            belief.is_waiting = belief.returned.is_some();
             belief.seen = heard.last.as_u64();
             belief.heard = Some(heard.clone());
+            if belief.is_waiting {
+                heard.verdict = HeartbeatVerdict::Meeting;
+            }
         }
         Ok(heard)
     }

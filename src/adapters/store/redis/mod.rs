@@ -39,7 +39,7 @@ use tokio::sync::Notify;
 pub use self::export::export;
 use self::faults::{OTHER, fault};
 use self::generation::Beliefs;
-pub use self::membership::{FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member};
+pub use self::membership::{FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member, RAN_WITHIN};
 use self::order::due_of;
 use self::pace::StorePace;
 use self::reader::{ReplyReader, read_conflicts, unreadable};
@@ -116,10 +116,13 @@ impl RedisStore {
         }
     }
 
-    /// Returns the deadline of a commit sent now, in the store's time.
+    /// Returns the deadline of a commit sent now, in the store's time. Once others take this node for ended, it commits
+    /// nothing before its next heartbeat.
     fn until(&self, environment: Environment) -> Option<StoreTime> {
-        let now = self.pace(environment).now().filter(|_| self.clock.is_none());
-        now.map(|now| now.plus(self.shards.of(environment).deadline()))
+        let now = self.pace(environment).now().filter(|_| self.clock.is_none())?;
+        let until = now.plus(self.shards.of(environment).deadline());
+        let noted = self.beliefs.as_ref().and_then(|beliefs| beliefs.at(environment).noted);
+        Some(noted.map_or(until, |noted| until.min(noted.plus(LAPSE))))
     }
 
     fn told(&self, environment: Environment) -> StoreTime {
