@@ -157,6 +157,34 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
     }
 }
 
+/// The answer of its last payment was told, and the machine burnt before the journal had it: nobody knows the outcome,
+/// and nothing is sent again.
+#[test]
+fn a_payment_whose_journal_lacks_the_outcome_is_unknown_after_a_retirement() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    left.signal("STOP");
+    let calls: Vec<Call> = (0..8).map(|_| paid(&right)).collect();
+    let stopped = right.kill();
+    redis.ask(&["FLUSHALL"]);
+    let copy = shipped(&stopped);
+    // The journal ends with a call that was sent: its disk never had the rest.
+    let file = audit_files(&copy).unwrap().pop().unwrap().path;
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let last = lines.iter().rposition(|line| line.contains("\"what\":\"sending\"")).unwrap();
+    fs::write(&file, lines[..=last].concat()).unwrap();
+    left.signal("CONT");
+    wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+    let sent = upstream.seen().len();
+    let (code, text) = retire(&gone(&copy), &left, &copy);
+    assert_eq!(code, 0, "{text}");
+    let (unknown, known) = calls.split_last().unwrap();
+    known.iter().for_each(|call| is_again(call, &left));
+    assert_eq!(told(&unknown.send(left.production())), "409 OUTCOME_UNKNOWN unknown");
+    assert_eq!(upstream.seen().len(), sent);
+}
+
 /// Each is refused with the place, and changes nothing.
 #[test]
 fn a_journal_that_was_changed_or_cut_is_refused() {
