@@ -3,8 +3,6 @@
 use super::claims::told;
 use super::doctor;
 use super::nodes::{CLOSED, paid, setup};
-use std::thread::sleep;
-use std::time::Duration;
 
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Upstream};
@@ -21,6 +19,20 @@ fn answer(call: &Call, gate: &Gate) -> String {
     last
 }
 
+/// The gate that paid last ends and the Redis is emptied, while the other gate stands still; then that one goes on.
+fn stays_closed(redis: &Redis, third: Gate, left: &Gate, last: &Call) {
+    redis.ask(&["FLUSHALL"]);
+    let _third = third.kill();
+    left.signal("CONT");
+    assert_eq!(answer(last, left), FROZEN);
+}
+
+/// Returns when the Redis heard a gate last.
+fn heard(redis: &Redis, node: &str) -> String {
+    let registration = redis.ask(&["HGET", "sluice:{production}:n", node]).concat();
+    registration.split(' ').nth(1).expect("a registered gate").to_owned()
+}
+
 /// It stood still from before the other gate came until after its end, and returns soon enough to seem to have run.
 #[test]
 fn a_gate_that_came_and_went_unheard_keeps_money_closed() {
@@ -30,10 +42,7 @@ fn a_gate_that_came_and_went_unheard_keeps_money_closed() {
     left.signal("STOP");
     let third = setup(&upstream, &redis.url(), "third").start();
     let last = paid(&third);
-    redis.ask(&["FLUSHALL"]);
-    let _third = third.kill();
-    left.signal("CONT");
-    assert_eq!(answer(&last, &left), FROZEN);
+    stays_closed(&redis, third, &left, &last);
     assert_eq!(upstream.seen().len(), 2);
 }
 
@@ -50,13 +59,13 @@ fn a_gate_that_returned_unheard_keeps_money_closed() {
     });
     // The other gate hears that it is missed, too.
     paid(&left);
-    sleep(Duration::from_millis(1_500));
+    for _ in 0..2 {
+        let before = heard(&redis, "left");
+        wait_until("a heartbeat", || heard(&redis, "left") != before);
+    }
     left.signal("STOP");
     third.signal("CONT");
     let last = paid(&third);
-    redis.ask(&["FLUSHALL"]);
-    let _third = third.kill();
-    left.signal("CONT");
-    assert_eq!(answer(&last, &left), FROZEN);
+    stays_closed(&redis, third, &left, &last);
     assert_eq!(upstream.seen().len(), 3);
 }

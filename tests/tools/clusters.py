@@ -8,8 +8,6 @@ killed. Nothing may happen twice, nothing that is executed is told to be not exe
 1,500 swaps, each trouble once; long: 10,000 swaps, 12 troubles.
 """
 
-import argparse
-import os
 import random
 import sys
 import tempfile
@@ -20,7 +18,7 @@ from pathlib import Path
 
 from gate import free_port, start_simulator, wait_until
 from nodes import Redis
-from report import Report
+from report import Report, parse_arguments
 from swaps import CALLERS, KillableGate, Swaps, call_until_known, check_audit, check_swaps, read_journal, run_together
 
 RANGES = [(0, 5460), (5461, 10922), (10923, 16383)]
@@ -203,11 +201,7 @@ def run(binary: str, report: Report, count: int, troubles: int, seed: int) -> No
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binary", type=os.path.abspath)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__)
     swaps, troubles = (10_000, 12) if arguments.long else (1_500, 3)
     print(f"seed {arguments.seed}")
     report = Report()

@@ -10,9 +10,7 @@ no limit may be exceeded, earlier swaps keep their outcome, and the audit chain 
 Short: 14 events; long: 200.
 """
 
-import argparse
 import itertools
-import os
 import random
 import shutil
 import signal
@@ -26,7 +24,7 @@ from pathlib import Path
 from gate import free_port, start_simulator, wait_until
 from nodes import Redis, start_redis
 from people import open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
-from report import Report
+from report import Report, parse_arguments
 from swaps import KillableGate, Swaps, check_audit, check_swaps, post_swap, read_journal, run_together
 
 NODES = ("left", "right", "third")
@@ -404,11 +402,7 @@ def run(binary: str, report: Report, events: int, seed: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binary", type=os.path.abspath)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__)
     print(f"seed {arguments.seed}")
     report = Report()
     run(arguments.binary, report, 200 if arguments.long else 14, arguments.seed)

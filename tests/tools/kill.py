@@ -8,9 +8,7 @@ swap gets the same reply, byte for byte; no executed swap is ever reported as no
 is in the audit log. Short: 600 swaps and 5 kills; long: 10,000 swaps and at least 30.
 """
 
-import argparse
 import json
-import os
 import random
 import sys
 import tempfile
@@ -19,7 +17,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from gate import start_simulator
-from report import Report
+from report import Report, parse_arguments
 from swaps import (
     CALLERS,
     KillableGate,
@@ -74,11 +72,7 @@ def run(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binary", type=os.path.abspath)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__)
     binary, seed = arguments.binary, arguments.seed
     count, kills = (10_000, 30) if arguments.long else (600, 5)
     print(f"seed {seed}")

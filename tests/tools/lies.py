@@ -11,10 +11,8 @@ twice; no executed swap is ever reported as not executed; a repeat of an acknowl
 everything that took effect is in the audit log. Short: 400 swaps; long: 10,000.
 """
 
-import argparse
 import itertools
 import json
-import os
 import random
 import signal
 import sys
@@ -30,7 +28,7 @@ from typing import Any
 from gate import free_port, make_token, start_simulator
 from nodes import start_redis
 from people import PEOPLE, people_config, quick_config, redis_config
-from report import Report
+from report import Report, parse_arguments
 from swaps import KillableGate, Reply, Swaps, check_audit, check_swaps, post_swap, read_journal, run_job, run_together
 
 # How long a caller repeats one swap.
@@ -269,11 +267,7 @@ def run(binary: str, report: Report, count: int, at_once: int, seed: int) -> Non
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binary", type=os.path.abspath)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__)
     print(f"seed {arguments.seed}")
     report = Report()
     count, at_once = (10_000, 96) if arguments.long else (400, 48)

@@ -10,7 +10,6 @@ time; money moves again with the Redis. Short: 400 swaps, 3 kills of each gate, 
 10,000, 15, each trouble 20 times, and 5,000.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -32,7 +31,7 @@ from typing import IO, Any, NamedTuple
 import zstandard
 
 from gate import TOKEN, free_port, make_token, start_simulator
-from report import Report
+from report import Report, parse_arguments
 from swaps import (
     CALLERS,
     KillableGate,
@@ -498,11 +497,7 @@ def run_races(binary: str, report: Report, count: int, seed: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binary", type=os.path.abspath)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__)
     swaps, kills, troubles, races = (10_000, 15, 120, 5_000) if arguments.long else (400, 3, 6, 200)
     print(f"seed {arguments.seed}")
     report = Report()

@@ -1,4 +1,16 @@
-"""Counts checks, prints the failures, and ends with a summary line that test runners understand."""
+"""Reads the arguments of a tool, counts its checks, and ends with a summary line that test runners know."""
+
+import argparse
+import os
+
+
+def parse_arguments(about: str | None) -> argparse.Namespace:
+    """Returns the arguments of a tool that runs a gate from a seed: `binary`, `long` and `seed`."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("binary", type=os.path.abspath)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
 
 
 class Report:

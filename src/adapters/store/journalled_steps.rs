@@ -101,3 +101,46 @@ fn digest_of(bare: &[u8]) -> String {
 fn of_steps(environment: Environment, digest: &str) -> SealedPlace<'_> {
     SealedPlace { environment, kind: STEPS, name: digest }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sealed::SealingKey;
+    use super::*;
+    use crate::base::secret::Secret;
+    use crate::ledger::{Keep, Kind, NodeId, Number, RecordKey, StoreTime};
+
+    fn key() -> RecordKey {
+        RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() }
+    }
+
+    fn entry(seals: &Seals, value: &'static [u8]) -> Bytes {
+        let node = NodeId::parse("gate").unwrap();
+        let steps = vec![Step::Create { key: key(), value: value.into(), keep: Keep::Forever }];
+        let commit =
+            Commit { environment: Environment::Production, node, steps, entry: r#"{"what":"sending"}"#.into() };
+        seals.sealed_commit(commit).unwrap().entry
+    }
+
+    fn read(seals: &Seals, entry: Bytes) -> Result<Option<JournalledSteps>, StoreFault> {
+        let (node, at) = (NodeId::parse("gate").unwrap(), StoreTime::default());
+        seals.steps(&Outstanding { environment: Environment::Production, number: Number::new(1), at, node, entry })
+    }
+
+    /// Each of the other values was sealed for this very record.
+    #[test]
+    fn values_that_the_steps_do_not_name_are_refused() {
+        let key_of_test = || SealingKey::new("1", &Secret::new("42".repeat(32))).unwrap();
+        for seals in [Seals::default(), Seals::new(vec![key_of_test()])] {
+            let (own, other) = (entry(&seals, b"{\"a\":1}"), entry(&seals, b"{\"a\":2}"));
+            let [step] = read(&seals, own.clone()).unwrap().unwrap().steps.try_into().unwrap();
+            assert_eq!(seals.open(&key(), step.value().unwrap().clone()).unwrap(), &b"{\"a\":1}"[..]);
+            let split = split_steps(&own).unwrap();
+            let (steps, value) = (split.steps.as_deref().unwrap(), split.values().unwrap().remove(0));
+            let another = split_steps(&other).unwrap().values().unwrap().remove(0);
+            for values in [&[][..], &[&another], &[&value, &another]] {
+                let changed = with_steps(&split.bare, steps, values).unwrap().unwrap();
+                assert!(read(&seals, changed).is_err(), "{values:?}");
+            }
+        }
+    }
+}

@@ -34,7 +34,7 @@ pub mod base64 {
 pub mod text {
     use ::base64::Engine as _;
     use ::base64::engine::general_purpose::STANDARD;
-    use serde::de::{Deserializer, Error, Visitor};
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
     use serde::ser::Serializer;
 
     const NO_TEXT: &str = "base64:";
@@ -47,26 +47,10 @@ pub mod text {
     }
 
     pub fn deserialize<'t, T: From<Vec<u8>>, D: Deserializer<'t>>(deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_string(BytesText).map(T::from)
-    }
-
-    struct BytesText;
-
-    impl Visitor<'_> for BytesText {
-        type Value = Vec<u8>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a string")
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Vec<u8>, E> {
-            let Some(base64) = text.strip_prefix(NO_TEXT) else { return Ok(text.as_bytes().to_vec()) };
-            STANDARD.decode(base64).map_err(|_| E::custom("the text behind `base64:` is not base64"))
-        }
-
-        fn visit_string<E: Error>(self, text: String) -> Result<Vec<u8>, E> {
-            if text.starts_with(NO_TEXT) { self.visit_str(&text) } else { Ok(text.into_bytes()) }
-        }
+        let text = String::deserialize(deserializer)?;
+        let Some(base64) = text.strip_prefix(NO_TEXT) else { return Ok(T::from(text.into_bytes())) };
+        let decoded = STANDARD.decode(base64);
+        decoded.map(T::from).map_err(|_| D::Error::custom("the text behind `base64:` is not base64"))
     }
 }
 
