@@ -171,7 +171,7 @@ impl Redis {
             ::redis::cmd("INFO").query_async::<String>(&mut connection).await
         };
         let info = self.ask(info).await?;
-        Ok(names.map(|name| fitness::info_field(&info, name).ok().map(str::to_owned)))
+        Ok(names.map(|name| fitness::info_field(&info, name).map(str::to_owned)))
     }
 
     /// Returns a value that changes with every new connection.
@@ -319,7 +319,7 @@ impl Redis {
             }
             let mut trial = standing.shared.clone();
             let checked = timeout(self.deadline, async {
-                let run = self.run_of(&mut trial).await?;
+                let run = self.run_of(&mut trial, standing.named.as_ref()).await?;
                 Ok::<_, RedisError>((run, refusal::check(&mut trial, &self.unused_key).await?))
             });
             match checked.await {

@@ -101,7 +101,11 @@ async fn check_redis(
     let says = redis.of(Environment::Production).info(["redis_version", "aof_enabled", "connected_slaves"]).await;
     let [version, keeps, replicas] = says.unwrap_or_default();
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
-    let keeps = if keeps.as_deref() == Some("1") { "on disk" } else { "NOT on disk" };
+    let keeps = match keeps.as_deref() {
+        Some("1") => "on disk",
+        Some(_) => "NOT on disk",
+        None => "as it does not tell",
+    };
     report.store =
         format!("Redis {}, reachable, persisted {keeps}, replicas {}", or_unknown(version), or_unknown(replicas));
     let refusal = redis.refusal();

@@ -67,6 +67,7 @@ fn raw(kind: &SettingKind, text: &str) -> RawValue {
         | SettingKind::Algorithms(_)
         | SettingKind::FieldPaths(_)
         | SettingKind::SigningSecrets(_)
+        | SettingKind::TrustedTraits(_)
         | SettingKind::Events(_) => {
             let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
             let found = |name: &str| FoundValue { place: SettingPlace::Default, raw: RawValue::Text(name.to_owned()) };

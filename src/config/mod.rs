@@ -46,7 +46,9 @@ pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
 pub use schema::schema;
 pub use settings::FIRST_SECRET;
-pub use shared_redis::{ClusterConfig, Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig};
+pub use shared_redis::{
+    ClusterConfig, Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig, TrustedTraits,
+};
 pub use url::is_safe as is_safe_url;
 pub use value::credential_in;
 
@@ -269,6 +271,7 @@ impl<'r> ConfigReader<'r> {
             ("durability", redis),
             ("replicas", redis),
             ("allow_unsafe", redis),
+            ("trusted", redis),
         ] {
             if let (Some(lonely), [other, ..]) = (of(name), others)
                 && others.iter().all(|other| of(other).is_none())

@@ -10,7 +10,7 @@ use super::document::{self, RawValue};
 use super::fault::SettingPlace;
 use super::meant::{AnswerMode, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm};
 use super::settings::{Absent, MAX_MILLIS, Presence, SECTIONS, Section, Setting, SettingKind};
-use super::written::DurabilityWord;
+use super::written::{DurabilityWord, TrustedWord};
 use crate::base::ids::Environment;
 use crate::notify::{NoticeEvent, PayloadFormat};
 use crate::stations::admit::Algorithm;
@@ -142,6 +142,7 @@ fn of_kind(kind: &SettingKind) -> Value {
         SettingKind::Holds(_) => words(&HoldsMode::WORDS),
         SettingKind::Loosening(_) => words(&Loosening::WORDS),
         SettingKind::Store(_) => words(&StoreKind::WORDS),
+        SettingKind::TrustedTraits(_) => json!({"type": "array", "items": words(&TrustedWord::WORDS)}),
         SettingKind::Durability(_) => words(&DurabilityWord::WORDS),
         SettingKind::LogFormat(_) => words(&LogFormat::WORDS),
         SettingKind::LogLevel(_) => words(&LogLevel::WORDS),

@@ -10,7 +10,7 @@ use super::meant::{
     AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm, UpstreamConfig,
 };
 use super::pem::PemKey;
-use super::written::{DurabilityWord, RevokedFile, SettingSlot};
+use super::written::{DurabilityWord, RevokedFile, SettingSlot, TrustedWord};
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::ledger::NodeId;
@@ -154,6 +154,7 @@ pub(super) enum SettingKind {
     Loosening(SettingSlot<Loosening>),
     Store(SettingSlot<StoreKind>),
     Durability(SettingSlot<DurabilityWord>),
+    TrustedTraits(SettingSlot<Vec<TrustedWord>>),
     LogFormat(SettingSlot<LogFormat>),
     LogLevel(SettingSlot<LogLevel>),
 }

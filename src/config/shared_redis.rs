@@ -67,6 +67,18 @@ pub struct Demands {
     pub durability: Durability,
     /// Whether it may evict records, and keep nothing on disk.
     pub allow_unsafe: bool,
+    pub trusted: TrustedTraits,
+}
+
+/// The traits of a Redis that are trusted where it does not report them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrustedTraits {
+    /// It keeps every write that it acknowledged, also through a failover.
+    pub persistence: bool,
+    /// It evicts no record.
+    pub eviction: bool,
+    /// A restart or a failover that its `INFO` does not show loses nothing.
+    pub run: bool,
 }
 
 /// How durable a write must be before money leaves.

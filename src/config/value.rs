@@ -15,7 +15,7 @@ use super::pem::{self, PemKey};
 use super::revocations::Revocations;
 use super::settings::{MAX_MILLIS, SettingKind};
 use super::url;
-use super::written::{DurabilityWord, Placed, RevokedFile, SettingSlot, WrittenConfig};
+use super::written::{DurabilityWord, Placed, RevokedFile, SettingSlot, TrustedWord, WrittenConfig};
 use crate::base::digest::Fingerprint;
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
@@ -94,6 +94,9 @@ pub(super) fn store(
             put(*slot, written, place, seconds.map(Duration::from_secs))
         }
         SettingKind::Store(slot) => put(*slot, written, place, choice(&found.raw, &StoreKind::WORDS)),
+        SettingKind::TrustedTraits(slot) => {
+            put(*slot, written, place, list(&found.raw, |raw| choice(raw, &TrustedWord::WORDS)))
+        }
         SettingKind::Durability(slot) => put(*slot, written, place, choice(&found.raw, &DurabilityWord::WORDS)),
         SettingKind::Loosening(slot) => put(*slot, written, place, choice(&found.raw, &Loosening::WORDS)),
         SettingKind::Answers(slot) => put(*slot, written, place, choice(&found.raw, &AnswerMode::WORDS)),

@@ -68,6 +68,7 @@ pub(super) struct WrittenConfig {
     pub redis_durability: Option<Placed<DurabilityWord>>,
     pub redis_replicas: Option<Placed<usize>>,
     pub redis_allow_unsafe: Option<Placed<bool>>,
+    pub redis_trusted: Option<Placed<Vec<TrustedWord>>>,
     pub store_kind: Option<Placed<StoreKind>>,
     pub store_folder: Option<Placed<PathBuf>>,
     pub store_wait: Option<Placed<Duration>>,
@@ -139,6 +140,16 @@ word_enum! {
         Acknowledged = "acknowledged",
         Replicated = "replicated",
         Fsynced = "fsynced",
+    }
+}
+
+word_enum! {
+    /// What is trusted of a Redis that does not report it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum TrustedWord {
+        Persistence = "persistence",
+        Eviction = "eviction",
+        Run = "run",
     }
 }
 

@@ -30,6 +30,7 @@ mod heads;
 pub(super) mod holds;
 mod hostile;
 mod identity;
+mod managed;
 mod memory;
 mod metrics;
 mod money_probe;

@@ -26,6 +26,12 @@ struct Egress {
 
 impl Between {
     pub fn to(port: u16) -> Between {
+        Between::hiding(port, &[])
+    }
+
+    /// What the server tells of itself in these fields of its `INFO` is told under another name.
+    pub fn hiding(port: u16, fields: &[&str]) -> Between {
+        let hidden: Vec<Vec<u8>> = fields.iter().map(|field| format!("\r\n{field}:").into_bytes()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let to = AtomicU16::new(port);
@@ -49,7 +55,12 @@ impl Between {
                 open_here.lock().unwrap().push(client.try_clone().unwrap());
                 std::thread::spawn(move || carry(there.0, there.1, |_| true));
                 let egress = Arc::clone(&of_listener);
-                std::thread::spawn(move || carry(server, client, |bytes| egress.passes(bytes)));
+                if hidden.is_empty() {
+                    std::thread::spawn(move || carry(server, client, |bytes| egress.passes(bytes)));
+                } else {
+                    let hidden = hidden.clone();
+                    std::thread::spawn(move || carry_hiding(server, client, &hidden));
+                }
             }
         });
         Between { address, egress, open }
@@ -106,6 +117,30 @@ impl Egress {
         }
         !swallows
     }
+}
+
+/// Every answer of a Redis ends with a line.
+fn carry_hiding(mut from: TcpStream, mut to: TcpStream, hidden: &[Vec<u8>]) {
+    let (mut bytes, mut said) = ([0; 16_384], Vec::new());
+    while let Ok(count) = from.read(&mut bytes) {
+        said.extend_from_slice(&bytes[..count]);
+        if count == 0 {
+            break;
+        } else if !said.ends_with(b"\r\n") {
+            continue;
+        }
+        for field in hidden {
+            while let Some(at) = said.windows(field.len()).position(|part| part == *field) {
+                said[at + 2] = b'-';
+            }
+        }
+        if to.write_all(&said).is_err() {
+            break;
+        }
+        said.clear();
+    }
+    from.shutdown(Shutdown::Both).ok();
+    to.shutdown(Shutdown::Both).ok();
 }
 
 fn carry(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(usize) -> bool) {

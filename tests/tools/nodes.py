@@ -141,7 +141,7 @@ def ask_redis(port: int, *words: object, login: Sequence[str] = ()) -> Any:
         replies = stream.makefile("rb")
         reply = None
         for command in [["AUTH", *login], words] if login else [words]:
-            texts = [str(word).encode() for word in command]
+            texts = [word if isinstance(word, bytes) else str(word).encode() for word in command]
             arguments = b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
             stream.sendall(b"*%d\r\n" % len(texts) + arguments)
             reply = read_reply(replies)

@@ -8,7 +8,7 @@ use ::redis::{RedisError, RedisResult};
 use tokio::time::timeout;
 
 use super::fitness::{self, UnfitRedis};
-use super::host::without_deadlines;
+use super::host::{NamedPrimary, without_deadlines};
 use super::standing::{ConnectionStanding, NotConnected};
 use super::{CONNECT, Redis, permissions, refusal};
 use crate::adapters::clock::SystemClock;
@@ -24,7 +24,7 @@ impl Redis {
         let connecting = async {
             let mut shared = client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?;
             let answered = timeout(self.deadline, async {
-                let fit = self.try_out(&mut shared).await?;
+                let fit = self.try_out(&mut shared, named.as_ref()).await?;
                 Ok(match fit {
                     Ok(run) => Ok((run, refusal::check(&mut shared, &self.unused_key).await?)),
                     Err(unfit) => Err(unfit),
@@ -65,13 +65,18 @@ impl Redis {
         standing: &ConnectionStanding,
     ) -> RedisResult<Option<MultiplexedConnection>> {
         let mut connection = standing.client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?;
-        let is_the_same = self.run_of(&mut connection).await?.is_ok_and(|found| found == standing.run);
+        let is_the_same =
+            self.run_of(&mut connection, standing.named.as_ref()).await?.is_ok_and(|found| found == standing.run);
         Ok(is_the_same.then_some(connection))
     }
 
     /// Returns the run of a connection, if the Redis and its user meet all demands.
-    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, UnfitRedis>> {
-        match (self.run_of(connection).await?, self.demands) {
+    async fn try_out(
+        &self,
+        connection: &mut MultiplexedConnection,
+        named: Option<&NamedPrimary>,
+    ) -> RedisResult<Result<String, UnfitRedis>> {
+        match (self.run_of(connection, named).await?, self.demands) {
             (Ok(run), Some(demands)) => Ok(permissions::check(connection, demands).await?.map(|()| run)),
             (run, _) => Ok(run),
         }
@@ -81,6 +86,7 @@ impl Redis {
     pub(super) async fn run_of(
         &self,
         connection: &mut MultiplexedConnection,
+        named: Option<&NamedPrimary>,
     ) -> RedisResult<Result<String, UnfitRedis>> {
         if let Err(error) = refusal::ping(connection).await {
             return Ok(permissions::denied(error)?.map(|()| String::new()));
@@ -89,7 +95,13 @@ impl Redis {
             return Ok(Ok(String::new()));
         }
         match ::redis::cmd("INFO").query_async::<String>(connection).await {
-            Ok(info) => Ok(fitness::check(&info, self.demands).and_then(|()| fitness::run(&info))),
+            Ok(info) => {
+                // Rates alone need no run that is certain.
+                let is_trusted = self.demands.is_none_or(|demands| demands.trusted.run);
+                let named = named.map(NamedPrimary::name);
+                let run = || fitness::run(&info, is_trusted, named.as_deref());
+                Ok(fitness::check(&info, self.demands).and_then(|()| run()))
+            }
             Err(error) if error.code() == Some("NOPERM") => Ok(Err(UnfitRedis::Silent)),
             Err(error) => Err(error),
         }

@@ -11,6 +11,10 @@ const FSYNCED_SINCE: (u64, u64) = (7, 2);
 const STORE_SINCE: (u64, u64) = (7, 0);
 /// The letters of a run: 128 bits, as two runs must never look alike.
 const RUN_LENGTH: usize = 32;
+/// What an unreported field leaves open.
+const NO_RUN: &str = "a restart or a failover of it may pass unnoticed";
+const EVICTS: &str = "it may evict records: a payment forgotten is a payment made twice";
+const FORGETS: &str = "it may keep nothing on disk: a restart would lose all payments";
 
 /// Why a Redis is not fit for the store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -22,7 +26,8 @@ pub enum UnfitRedis {
     Evicts { policy: String },
     #[error(
         "the Redis keeps nothing on disk (`appendonly no`): a restart would lose all payments; set \
-         `appendonly yes`, or `redis.allow_unsafe = true`"
+         `appendonly yes`, or, if it is a managed one that keeps its writes elsewhere, `redis.trusted = [\"persistence\"]`, \
+         or `redis.allow_unsafe = true`"
     )]
     Forgets,
     #[error(
@@ -32,6 +37,11 @@ pub enum UnfitRedis {
     CannotFsync { version: String },
     #[error("`redis.durability = \"fsynced\"` needs `appendonly yes`, but the Redis has it off: set it")]
     NothingToFsync,
+    #[error(
+        "the Redis does not report `{field}`, so {why}: allow its user to call `INFO`, or, if whoever runs the Redis guarantees \
+         it, set `redis.trusted = [\"{word}\"]`"
+    )]
+    Unreported { field: &'static str, why: &'static str, word: &'static str },
     #[error("the Redis refuses writes: it is a replica; name its primary, or promote it")]
     Replica,
     #[error("the Redis does not report its settings: allow its user to call `INFO`")]
@@ -49,48 +59,70 @@ impl UnfitRedis {
     }
 }
 
-/// Returns the run, as a digest of the process and the history of its data: every call of the script names it. A promoted replica has another run, and so has a Redis
-/// that was restarted, or that followed another primary in between.
-pub(super) fn run(info: &str) -> Result<String, UnfitRedis> {
-    let parts = [info_field(info, "run_id")?.as_bytes(), info_field(info, "master_replid")?.as_bytes()];
-    let mut run = Fingerprint::of(&parts).to_hex();
+/// Returns the run, as a digest of the process and the history of its data: every call of the script names it. A promoted
+/// replica has another run, and so has a Redis that was restarted, or that followed another primary in between. Where
+/// `INFO` hides one of both, and the run is trusted, the primary that others named counts in its place.
+pub(super) fn run(info: &str, is_trusted: bool, named: Option<&str>) -> Result<String, UnfitRedis> {
+    let ids =
+        ["run_id", "master_replid"].map(|name| info_field(info, name).filter(|id| id.bytes().any(|byte| byte != b'0')));
+    let mut run = match ids {
+        [Some(process), Some(history)] => Fingerprint::of(&[process.as_bytes(), history.as_bytes()]),
+        [process, history] if is_trusted => {
+            let parts = [process, history, named].map(Option::unwrap_or_default);
+            Fingerprint::of(&parts.map(str::as_bytes))
+        }
+        [None, _] => return Err(UnfitRedis::Unreported { field: "run_id", why: NO_RUN, word: "run" }),
+        [_, None] => return Err(UnfitRedis::Unreported { field: "master_replid", why: NO_RUN, word: "run" }),
+    }
+    .to_hex();
     run.truncate(RUN_LENGTH);
     Ok(run)
 }
 
-pub(super) fn info_field<'i>(info: &'i str, name: &str) -> Result<&'i str, UnfitRedis> {
+pub(super) fn info_field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.map(str::trim).ok_or(UnfitRedis::Silent)
+    line.map(str::trim)
 }
 
 /// Checks the answer of `INFO`. Without demands, the Redis need only accept writes.
 pub(super) fn check(info: &str, demands: Option<Demands>) -> Result<(), UnfitRedis> {
-    let info_field = |name: &str| info_field(info, name);
-    if info_field("role")? != "master" {
+    let field = |name: &str| info_field(info, name);
+    if field("role").ok_or(UnfitRedis::Silent)? != "master" {
         return Err(UnfitRedis::Replica);
     }
-    let Some(demands) = demands else { return Ok(()) };
-    let keeps_on_disk = info_field("aof_enabled")? == "1";
-    if demands.durability == Durability::Fsynced {
-        let version = info_field("redis_version")?;
+    let Some(Demands { durability, allow_unsafe, trusted }) = demands else { return Ok(()) };
+    let version = field("redis_version").ok_or(UnfitRedis::Silent)?;
+    let keeps_on_disk = field("aof_enabled").map(|enabled| enabled == "1");
+    if durability == Durability::Fsynced {
         if numbers(version).is_none_or(|numbers| numbers < FSYNCED_SINCE) {
             return Err(UnfitRedis::CannotFsync { version: version.to_owned() });
         }
-        if !keeps_on_disk {
+        if keeps_on_disk == Some(false) {
             return Err(UnfitRedis::NothingToFsync);
         }
     }
-    if numbers(info_field("redis_version")?).is_none_or(|numbers| numbers < STORE_SINCE) {
-        return Err(UnfitRedis::Old { version: info_field("redis_version")?.to_owned() });
+    if numbers(version).is_none_or(|numbers| numbers < STORE_SINCE) {
+        return Err(UnfitRedis::Old { version: version.to_owned() });
     }
-    if demands.allow_unsafe {
+    if allow_unsafe {
         return Ok(());
     }
-    let policy = info_field("maxmemory_policy")?;
-    if info_field("maxmemory")? != "0" && policy != "noeviction" {
-        return Err(UnfitRedis::Evicts { policy: policy.to_owned() });
+    match (field("maxmemory"), field("maxmemory_policy")) {
+        (Some("0"), _) | (_, Some("noeviction")) => {}
+        (Some(_), Some(policy)) => return Err(UnfitRedis::Evicts { policy: policy.to_owned() }),
+        _ if trusted.eviction => {}
+        (Some(_), None) => {
+            return Err(UnfitRedis::Unreported { field: "maxmemory_policy", why: EVICTS, word: "eviction" });
+        }
+        (None, _) => return Err(UnfitRedis::Unreported { field: "maxmemory", why: EVICTS, word: "eviction" }),
     }
-    if keeps_on_disk { Ok(()) } else { Err(UnfitRedis::Forgets) }
+    // A managed Redis may keep its writes in a log of its own, and report that it has none.
+    match keeps_on_disk {
+        _ if trusted.persistence => Ok(()),
+        Some(true) => Ok(()),
+        Some(false) => Err(UnfitRedis::Forgets),
+        None => Err(UnfitRedis::Unreported { field: "aof_enabled", why: FORGETS, word: "persistence" }),
+    }
 }
 
 fn numbers(version: &str) -> Option<(u64, u64)> {
@@ -101,6 +133,7 @@ fn numbers(version: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::TrustedTraits;
 
     fn info(version: &str, role: &str, maxmemory: &str, policy: &str, aof: &str) -> String {
         format!(
@@ -111,8 +144,9 @@ mod tests {
 
     #[test]
     fn what_forgets_is_not_trusted() {
-        let strict = |durability| Demands { durability, allow_unsafe: false };
-        let lax = |durability| Demands { durability, allow_unsafe: true };
+        let trusted = TrustedTraits::default();
+        let strict = |durability| Demands { durability, allow_unsafe: false, trusted };
+        let lax = |durability| Demands { durability, allow_unsafe: true, trusted };
         use Durability::{Acknowledged, Fsynced, Replicated};
         let evicts = || UnfitRedis::Evicts { policy: "allkeys-lru".to_owned() };
         let old = |version: &str| UnfitRedis::CannotFsync { version: version.to_owned() };
@@ -136,6 +170,45 @@ mod tests {
         ];
         for (info, demands, expected) in cases {
             assert_eq!(check(&info, Some(demands)), expected, "{info} {demands:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_reported_is_trusted_by_name_alone() {
+        let all = TrustedTraits { persistence: true, eviction: true, run: true };
+        let demands = |trusted| Some(Demands { durability: Durability::Acknowledged, allow_unsafe: false, trusted });
+        let whole = info("7.0.15", "master", "100", "noeviction", "1");
+        let without = |field: &str| -> String {
+            whole.split_inclusive('\n').filter(|line| !line.starts_with(&format!("{field}:"))).collect()
+        };
+        for (field, word, trusted) in [
+            ("maxmemory_policy", "eviction", TrustedTraits { eviction: false, ..all }),
+            ("aof_enabled", "persistence", TrustedTraits { persistence: false, ..all }),
+        ] {
+            let told = check(&without(field), demands(trusted)).unwrap_err();
+            assert!(
+                matches!(told, UnfitRedis::Unreported { field: of, word: with, .. } if of == field && with == word)
+            );
+            assert_eq!(check(&without(field), demands(all)), Ok(()));
+        }
+        // What is reported counts, but for a log that it may have elsewhere.
+        let evicts = info("7.0.15", "master", "100", "allkeys-lru", "0");
+        assert_eq!(check(&evicts, demands(all)), Err(UnfitRedis::Evicts { policy: "allkeys-lru".to_owned() }));
+        assert_eq!(check(&info("7.0.15", "master", "0", "noeviction", "0"), demands(all)), Ok(()));
+    }
+
+    #[test]
+    fn a_run_that_is_hidden_is_trusted_by_name_alone() {
+        let told = |process: &str, history: &str| format!("run_id:{process}\r\nmaster_replid:{history}\r\n");
+        let (one, restarted) = (told("aaaa", "bbbb"), told("cccc", "bbbb"));
+        assert_ne!(run(&one, false, None), run(&restarted, false, None));
+        // Where both are reported, who named it does not count.
+        assert_eq!(run(&one, true, Some("a")), run(&one, false, Some("b")));
+        for hidden in
+            [told("", "bbbb"), "master_replid:bbbb\r\n".to_owned(), "run_id:aaaa\r\n".to_owned(), String::new()]
+        {
+            assert!(matches!(run(&hidden, false, None), Err(UnfitRedis::Unreported { word: "run", .. })), "{hidden}");
+            assert_ne!(run(&hidden, true, Some("a")).unwrap(), run(&hidden, true, Some("b")).unwrap());
         }
     }
 }

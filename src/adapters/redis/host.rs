@@ -37,6 +37,11 @@ pub(super) struct NamedPrimary {
 }
 
 impl NamedPrimary {
+    /// Returns what tells it from others: its id, or its address.
+    pub fn name(&self) -> String {
+        self.id.clone().unwrap_or_else(|| format!("{}:{}", self.address.0, self.address.1))
+    }
+
     pub fn is_same(&self, other: &NamedPrimary) -> bool {
         match (&self.id, &other.id) {
             (Some(one), Some(other)) => one == other,

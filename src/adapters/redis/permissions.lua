@@ -30,12 +30,15 @@ for _, environment in ipairs({ 'production', 'sandbox' }) do
     need('MSET', root .. content, 'x')
     need('DEL', root .. content)
   end
-  for _, index in ipairs({ ':i:x', ':q', ':x' }) do
+  for _, index in ipairs({ ':i:x', ':q', ':x', ':l' }) do
     need('ZADD', root .. index, '1', 'x')
     need('ZREM', root .. index, 'x')
   end
+  for _, content in ipairs({ ':r:x', ':i:x', ':s:x', ':h:x', ':x', ':l', ':q' }) do
+    need('UNLINK', root .. content)
+  end
   need('HGETALL', root .. ':n')
-  need('ZSCAN', root .. ':x', '0')
+  need('ZRANGE', root .. ':l', '-', '+', 'BYLEX')
   need('ZSCORE', root .. ':i:x', 'x')
   need('ZRANGE', root .. ':q', '0', '1')
   need('ZRANGEBYSCORE', root .. ':i:x', '0', '1')

@@ -244,3 +244,85 @@ fn outbox(
     };
     found.iter().map(item).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::BTreeMap;
+
+    use super::super::layout::FOREVER;
+    use super::super::plan;
+    use super::*;
+    use crate::ledger::Kind;
+
+    /// A map that counts the pairs that are read.
+    #[derive(Default)]
+    struct CountedMap {
+        map: BTreeMap<Vec<u8>, Vec<u8>>,
+        read: Cell<usize>,
+    }
+
+    impl CountedMap {
+        fn put(&mut self, item: &Item) {
+            self.map.extend(item.pairs());
+        }
+
+        /// Returns how many pairs this reads.
+        fn pairs_of<T>(&self, act: impl FnOnce(&CountedMap) -> T) -> (T, usize) {
+            self.read.set(0);
+            let done = act(self);
+            (done, self.read.get())
+        }
+
+        fn count(&self, pairs: Vec<Pair>) -> Vec<Pair> {
+            self.read.set(self.read.get() + pairs.len());
+            pairs
+        }
+    }
+
+    impl StoreView for CountedMap {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreFault> {
+            self.read.set(self.read.get() + 1);
+            StoreView::get(&self.map, key)
+        }
+
+        fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
+            Ok(self.count(StoreView::range(&self.map, from, to, count)?))
+        }
+
+        fn range_back(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
+            Ok(self.count(StoreView::range_back(&self.map, from, to, count)?))
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_bounded_by_what_is_asked() {
+        let (environment, mut map) = (Environment::Sandbox, CountedMap::default());
+        let at = StoreTime::of_micros;
+        for nth in 0..2_000 {
+            let key = RecordKey { environment, kind: Kind::Claim, name: format!("claim-{nth}") };
+            let content = Content::Whole(b"value".as_slice().into());
+            let stored = Stored { version: Number::new(1), at: at(1), whole_until: at(nth), gone_at: FOREVER, content };
+            map.put(&Item::Record(key, stored));
+            let (index, member) = (Index::Sending, format!("claim-{nth}"));
+            map.put(&Item::Member { environment, index, member, due: at(nth) });
+        }
+        for (nth, hour) in (0..40).flat_map(|nth| (0..50).map(move |hour| (nth, hour))) {
+            let window = WindowKey { limit: "day".to_owned(), key: format!("caller-{nth}") };
+            let (slot, spent) = (WindowSlot { begin: at(hour), end: at(hour + 1) }, Spent { units: 1, until: FOREVER });
+            map.put(&Item::Slot { environment, window, slot, spent });
+        }
+        let (found, pairs) = map.pairs_of(|map| windows(map, environment, Some("day"), 5).unwrap());
+        assert_eq!((found.len(), pairs), (5, 5));
+        let (found, pairs) = map.pairs_of(|map| windows(map, environment, None, 1_000).unwrap());
+        assert_eq!((found.len(), pairs), (40, 40));
+        let (found, pairs) = map.pairs_of(|map| due(map, environment, Index::Sending, None, 5).unwrap());
+        assert_eq!((found.len(), pairs), (5, 5));
+        let last = IndexPart { backwards: true, behind: None, count: 5 };
+        let (found, pairs) = map.pairs_of(|map| part(map, environment, Index::Sending, &last).unwrap());
+        assert_eq!((found.len(), pairs), (5, 5));
+        // Each expiry, and what expires.
+        let ((swept, _), pairs) = map.pairs_of(|map| plan::sweep(map, at(10_000), 100).unwrap());
+        assert_eq!((swept, pairs), (100, 200));
+    }
+}

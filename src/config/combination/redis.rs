@@ -5,7 +5,7 @@ use crate::base::finding::Severity;
 use crate::config::fault::{SettingFault, SettingPlace};
 use crate::config::meant::StoreKind;
 use crate::config::url;
-use crate::config::written::{DurabilityWord, Placed, WrittenConfig};
+use crate::config::written::{DurabilityWord, Placed, TrustedWord, WrittenConfig};
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
@@ -16,6 +16,7 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(store_without_a_redis(written));
     wrong.extend(nameless(written));
     wrong.extend(of_no_use(written));
+    wrong.extend(trusted(written));
     wrong
 }
 
@@ -120,6 +121,28 @@ fn nameless(written: &WrittenConfig) -> Option<Wrong> {
     is_nameless.then(|| error(&kind.place, fault.remedy(remedy)))
 }
 
+/// Tells what is trusted of the Redis, as nothing shows whether it is true.
+fn trusted(written: &WrittenConfig) -> Vec<Wrong> {
+    let Some(trusted) = written.redis_trusted.as_ref().filter(|_| is_the_store(written)) else { return Vec::new() };
+    let told = trusted.value.iter().map(|word| {
+        let what = match word {
+            TrustedWord::Persistence => {
+                "that the Redis keeps every write that it acknowledged, also through a failover: a payment that it forgets may be \
+                 made twice"
+            }
+            TrustedWord::Eviction => "that the Redis evicts no record: a payment that it forgets may be made twice",
+            TrustedWord::Run => {
+                "that the Redis loses nothing when it restarts or fails over: gates may not notice either, and do not register \
+                 again"
+            }
+        };
+        let fault = SettingFault::new(format!("`redis.trusted`: Sluice does not check, and trusts, {what}"));
+        let remedy = format!("make sure that whoever runs the Redis guarantees it, or remove `{}`", word.as_str());
+        (Severity::Warning, trusted.place.clone(), fault.remedy(remedy))
+    });
+    told.collect()
+}
+
 fn of_no_use(written: &WrittenConfig) -> Vec<Wrong> {
     let Some(kind) = &written.store_kind else { return Vec::new() };
     let is_store = kind.value == StoreKind::Redis;
@@ -128,12 +151,14 @@ fn of_no_use(written: &WrittenConfig) -> Vec<Wrong> {
     let durability = written.redis_durability.as_ref().filter(|one| one.value != DurabilityWord::Acknowledged);
     let allow_unsafe = written.redis_allow_unsafe.as_ref().filter(|one| one.value);
     let allow_split = written.redis_allow_split.as_ref().filter(|one| one.value);
+    let trusted = written.redis_trusted.as_ref().filter(|one| !one.value.is_empty());
     let fence = written.redis_fence.as_ref().filter(|one| one.place != SettingPlace::Default);
     let is_named = named(written).is_some();
     let replicas = written.redis_replicas.as_ref().filter(|one| one.value != 1);
     let useless = [
         ("durability", durability.map(|one| &one.place).filter(|_| !is_store), of_store),
         ("allow_unsafe", allow_unsafe.map(|one| &one.place).filter(|_| !is_store), of_store),
+        ("trusted", trusted.map(|one| &one.place).filter(|_| !is_store), of_store),
         ("allow_split", allow_split.map(|one| &one.place).filter(|_| !is_store), of_store),
         ("fence_ms", fence.map(|one| &one.place).filter(|_| !is_named), "neither `sentinels` nor `cluster` is set"),
         ("replicas", replicas.map(|one| &one.place).filter(|_| !is_replicated), "`durability` is not `replicated`"),

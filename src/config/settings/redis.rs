@@ -101,6 +101,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "For the store of production: accepts a Redis that may evict records, or keeps nothing on disk. A\n\
               payment that it loses may be paid twice.",
     },
+    Setting {
+        name: "trusted",
+        kind: SettingKind::TrustedTraits(|w| &mut w.redis_trusted),
+        absent: Absent::Means("[]"),
+        doc: "For a store in a managed Redis that does not report everything: what is trusted instead. `persistence`:\n\
+              it keeps every write that it acknowledged, also through a failover. `eviction`: it evicts no record.\n\
+              `run`: a restart or failover that its `INFO` does not show loses nothing.",
+    },
     millis(
         "fence_ms",
         "5000",

@@ -24,13 +24,16 @@ fn what_is_demanded_of_a_redis_that_is_the_store() {
         assert_eq!(config.store.kind, StoreKind::Redis);
         config.redis.unwrap().demands.unwrap()
     };
-    let of = |durability, allow_unsafe| Demands { durability, allow_unsafe };
+    let trusted = TrustedTraits::default();
+    let of = |durability, allow_unsafe| Demands { durability, allow_unsafe, trusted };
     assert_eq!(demands(""), of(Durability::Acknowledged, false));
     assert_eq!(demands("allow_unsafe = true\n"), of(Durability::Acknowledged, true));
     assert_eq!(demands("durability = \"replicated\"\n"), of(Durability::Replicated { replicas: 1 }, false));
     let two = demands("durability = \"replicated\"\nreplicas = 2\n");
     assert_eq!(two, of(Durability::Replicated { replicas: 2 }, false));
     assert_eq!(demands("durability = \"fsynced\"\n"), of(Durability::Fsynced, false));
+    let trusted = TrustedTraits { persistence: true, run: true, eviction: false };
+    assert_eq!(demands("trusted = [\"run\", \"persistence\"]\n").trusted, trusted);
 }
 
 #[test]
@@ -40,7 +43,9 @@ fn a_shared_store_needs_its_redis_and_a_name_for_each_gate() {
     assert!(homeless.iter().any(|one| one.contains("neither `redis.url` nor")), "{homeless:?}");
     let nameless = told("[store]\nkind = \"redis\"\n[redis]\nurl = \"redis://127.0.0.1\"\n");
     assert!(nameless.iter().any(|one| one.contains("`store.node` is not set")), "{nameless:?}");
-    for (name, value) in [("durability", "\"fsynced\""), ("allow_unsafe", "true"), ("replicas", "2")] {
+    for (name, value) in
+        [("durability", "\"fsynced\""), ("allow_unsafe", "true"), ("replicas", "2"), ("trusted", "[\"run\"]")]
+    {
         let useless = told(&format!("[redis]\nurl = \"redis://127.0.0.1\"\n{name} = {value}\n"));
         let fault = format!("`redis.{name}` has no effect");
         assert!(useless.iter().any(|one| one.contains(&fault)), "{useless:?}");
@@ -75,6 +80,20 @@ fn sentinels_say_where_the_redis_is() {
     {
         assert!(warnings.iter().any(|one| one.contains(warning)), "{warnings:?}");
     }
+}
+
+#[test]
+fn what_is_trusted_of_a_redis_is_told() {
+    let shared = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n\
+                  installation = \"one-installation\"\n[redis]\nurl = \"redis://127.0.0.1\"\n";
+    let trusted = "trusted = [\"persistence\", \"eviction\", \"run\"]\n";
+    let reading = read_in(&with(&format!("{shared}{trusted}")), &[], &[]).unwrap();
+    let warnings: Vec<_> = reading.warnings.iter().map(|one| one.text.as_str()).collect();
+    for told in ["keeps every write that it acknowledged", "evicts no record", "loses nothing when it restarts"] {
+        assert!(warnings.iter().any(|one| one.contains(told)), "{warnings:?}");
+    }
+    let odd = wrong(&with(&format!("{shared}trusted = [\"luck\"]\n")), &[], &[]);
+    assert!(odd.iter().any(|one| one.contains("`luck`")), "{odd:?}");
 }
 
 #[test]

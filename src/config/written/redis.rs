@@ -1,8 +1,10 @@
 //! The Redis as written, and what is meant by it.
 
-use super::{DurabilityWord, Placed, WrittenConfig};
+use super::{DurabilityWord, Placed, TrustedWord, WrittenConfig};
 use crate::base::secret::Secret;
-use crate::config::{ClusterConfig, Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig, StoreKind};
+use crate::config::{
+    ClusterConfig, Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig, StoreKind, TrustedTraits,
+};
 
 /// Takes the settings of the Redis; `None` where one is missing that has to be there.
 pub(super) fn take(written: &mut WrittenConfig) -> Option<Option<RedisConfig>> {
@@ -17,7 +19,13 @@ pub(super) fn take(written: &mut WrittenConfig) -> Option<Option<RedisConfig>> {
     };
     // The sandbox holds nothing of value.
     let allow_unsafe = written.redis_allow_unsafe.as_ref()?.value || is_sandbox_alone;
-    let demands = (kind == StoreKind::Redis).then_some(Demands { durability, allow_unsafe });
+    let is_trusted = |word| written.redis_trusted.as_ref().is_some_and(|trusted| trusted.value.contains(&word));
+    let trusted = TrustedTraits {
+        persistence: is_trusted(TrustedWord::Persistence),
+        eviction: is_trusted(TrustedWord::Eviction),
+        run: is_trusted(TrustedWord::Run),
+    };
+    let demands = (kind == StoreKind::Redis).then_some(Demands { durability, allow_unsafe, trusted });
     let is_named = written.redis_sentinels.is_some() || written.redis_cluster.is_some();
     let fence = written.redis_fence.as_ref().filter(|_| is_named).map(|fence| fence.value);
     let cluster = match written.redis_cluster.take() {

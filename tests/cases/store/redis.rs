@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice::adapters::redis::{NotReady, Redis as Connection};
 use sluice::adapters::store::redis::RedisStore;
 use sluice::base::secret::Secret;
-use sluice::config::{Demands, Durability, RedisConfig, RedisPlace};
+use sluice::config::{Demands, Durability, RedisConfig, RedisPlace, TrustedTraits};
 use sluice::ledger::{Commit, CommitError, Index, Number, Receipt, Step, StoreFault};
 use sluice::ports::Store;
 use sluice::telemetry::Metrics;
@@ -26,7 +26,10 @@ fn config(url: &str, timeout: Duration) -> RedisConfig {
 }
 
 pub(super) fn demanding(url: &str, durability: Durability) -> RedisConfig {
-    RedisConfig { demands: Some(Demands { durability, allow_unsafe: true }), ..config(url, SHORT) }
+    RedisConfig {
+        demands: Some(Demands { durability, allow_unsafe: true, trusted: TrustedTraits::default() }),
+        ..config(url, SHORT)
+    }
 }
 
 pub(super) fn begin(config: &RedisConfig) -> Arc<Connection> {
@@ -240,7 +243,7 @@ async fn another_format_and_what_is_no_store_are_refused() {
     assert!(matches!(broken, Err(StoreFault::Broken(_))), "{broken:?}");
     let refused = tries(&store, "a").await;
     assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))), "{refused:?}");
-    let formats = [("2", "an earlier version of Sluice wrote it"), ("4", "a later version of Sluice wrote it")];
+    let formats = [("2", "an earlier version of Sluice wrote it"), ("5", "a later version of Sluice wrote it")];
     for (format, remedy) in formats {
         redis.ask(&["HSET", "sluice:{sandbox}", "format", format]);
         for refused in [tries(&store, "b").await.map(drop), store.time().await.map(drop).map_err(CommitError::Fault)] {

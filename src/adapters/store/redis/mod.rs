@@ -27,7 +27,6 @@ mod transfer;
 mod wire_entry;
 pub mod script_args;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -60,7 +59,7 @@ const SCRIPT: &str = include_str!("script.lua");
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 /// The number of words that describe one conflict.
 const OBSTACLE: usize = 6;
-/// How many keys one scan for windows reads at a time.
+/// How many keys one scan reads at a time.
 const SCANNED: usize = 1_000;
 
 type ScriptReply = Vec<Vec<u8>>;
@@ -289,31 +288,14 @@ impl RedisStore {
         limit: Option<&str>,
         count: usize,
     ) -> Result<Vec<WindowKey>, StoreFault> {
-        // Each slot has an expiry, whose name ends with the window.
-        let pattern = limit.map_or_else(|| "s*".to_owned(), |limit| format!("s* {}:{limit}:*", limit.len()));
-        let (mut found, mut cursor) = (BTreeSet::new(), 0_u64);
-        loop {
-            let mut command = ::redis::cmd("ZSCAN");
-            command.arg(format!("{}:x", root(environment))).arg(cursor).arg("MATCH").arg(&pattern);
-            command.arg("COUNT").arg(SCANNED);
-            let told = self
-                .shards
-                .of(environment)
-                .ask(async |mut connection, _| command.query_async(&mut connection).await)
-                .await;
-            let (next, names): (u64, ScriptReply) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
-            for name in names.iter().step_by(2) {
-                let window = script_args::window(name).ok_or_else(unreadable)?;
-                // A key may contain what looks like the name of another limit.
-                if limit.is_none_or(|limit| limit == window.limit) {
-                    found.insert(window);
-                }
-            }
-            cursor = next;
-            if cursor == 0 || found.len() >= count {
-                return Ok(found.into_iter().take(count).collect());
-            }
-        }
+        let (from, to) = script_args::window_names(limit);
+        let mut command = ::redis::cmd("ZRANGE");
+        command.arg(format!("{}:l", root(environment))).arg(from).arg(to).arg("BYLEX");
+        command.arg("LIMIT").arg(0).arg(i64::try_from(count).unwrap_or(i64::MAX));
+        let told =
+            self.shards.of(environment).ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+        let names: Vec<String> = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+        names.iter().map(|name| script_args::parse_window(name).ok_or_else(unreadable)).collect()
     }
 
     async fn entries(

@@ -23,6 +23,7 @@
 --   root:g             hash: 'NODE JOURNAL' -> 'number state', where a journal ended that another one of its node
 --                      replaced; state is `retired` or `lost`
 --   root:x             expiries by time: 'r' RECORD, 's' begin end WINDOW
+--   root:l             the windows that have slots, by name
 --   root:n             hash: NODE -> 'instance beat run told', the registered nodes
 --   root:w             hash: NODE -> 'time', when it ended in order; 'time retired', if other journals have all that
 --                      its own has
@@ -40,7 +41,7 @@
 
 local op, root = ARGV[1], KEYS[1]
 -- The layout of these keys. No other is read.
-local FORMAT = '3'
+local FORMAT = '4'
 local MAX_EXACT = 9007199254740991
 -- How many entries wait for nodes that do not run, and how many bytes.
 local MAX_WAITING = 16384
@@ -116,7 +117,7 @@ if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
   return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
 elseif meta[1] and meta[1] ~= FORMAT and meta[1] ~= 'import' then
   local remedy = '; a later version of Sluice wrote it: use that version'
-  if meta[1] == '1' or meta[1] == '2' then
+  if meta[1] == '1' or meta[1] == '2' or meta[1] == '3' then
     remedy = '; an earlier version of Sluice wrote it: use that version'
   end
   return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. remedy)
@@ -321,6 +322,7 @@ local function commit()
   -- What is written, as arguments of one command each: records in the order of their steps, with `number` still open.
   local created, wholes, goners, contents = {}, {}, {}, {}
   local turns, settled, gone, changed = {}, {}, {}, {}
+  local opened, emptied = {}, {}
   local due, earliest, removed = {}, {}, {}
   local corrections = {}
 
@@ -371,6 +373,9 @@ local function commit()
       turns[#turns + 1] = text(matters)
       turns[#turns + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
     end
+    if window == '' then
+      opened[#opened + 1], opened[#opened + 2] = 0, string.sub(names[place], 4)
+    end
     matters = math.max(matters, matters_before or 0)
     values[place] = with_slot(window, first, begins, ends, math.min((before or 0) + units, MAX_EXACT), matters)
     changed[place] = true
@@ -388,6 +393,9 @@ local function commit()
     changed[place] = true
     if not left then
       settled[#settled + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
+    end
+    if values[place] == '' then
+      emptied[#emptied + 1] = string.sub(names[place], 4)
     end
   end
 
@@ -570,6 +578,12 @@ local function commit()
     end
     if #turns > 0 then
       alter('ZADD', root .. ':x', unpack(turns))
+    end
+    if #opened > 0 then
+      alter('ZADD', root .. ':l', unpack(opened))
+    end
+    if #emptied > 0 then
+      alter('ZREM', root .. ':l', unpack(emptied))
     end
     for index, members in pairs(due) do
       alter('ZADD', root .. ':i:' .. index, unpack(members))
@@ -799,6 +813,7 @@ local function take_items(fields)
       local name, slot, units, matters = take(), take(), tonumber(take()), take()
       local begins, ends = string.match(slot, '^(%S+) (%S+)$')
       write('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. name)
+      write('ZADD', root .. ':l', 0, name)
       write('slot', root .. ':s:' .. name, tonumber(begins), tonumber(ends), units, tonumber(matters))
     elseif kind == 'holder' then
       local window, name, slot, units = take(), take(), take(), take()
@@ -1021,7 +1036,8 @@ local operations = {
     end
     return { 'go' }, function()
       for _, name in ipairs(names) do
-        alter('DEL', name)
+        -- One that holds millions would stop the Redis for as long as it is freed.
+        alter('UNLINK', name)
         if name == root .. ':q' then
           alter('HSET', root, 'taken', text(bytes_put))
         end
@@ -1184,11 +1200,13 @@ local operations = {
         if string.sub(one, 1, 1) == 's' then
           alter('ZREM', expiries, one)
           local begins, ends, starts = string.match(name, '^(%S+) (%S+) ()')
-          local key = root .. ':s:' .. string.sub(name, starts)
+          local its_window = string.sub(name, starts)
+          local key = root .. ':s:' .. its_window
           local window = redis.call('GET', key) or ''
           local first = slot_in(window, tonumber(begins), tonumber(ends))
           if first and #window == SLOT_BYTES then
             alter('DEL', key)
+            alter('ZREM', root .. ':l', its_window)
           elseif first then
             alter('SET', key, with_slot(window, first))
           end

@@ -208,10 +208,14 @@ impl Words {
     }
 }
 
-/// Parses the window out of a slot's name among the expiries: `s`, its begin, its end, its window.
-pub(super) fn window(name: &[u8]) -> Option<WindowKey> {
-    let name = std::str::from_utf8(name).ok()?.strip_prefix('s')?;
-    parse_window(name.splitn(3, ' ').nth(2)?)
+/// Returns where the names of the windows of a limit begin and end, in the order of bytes, as `ZRANGE … BYLEX` takes
+/// them; of all windows without a limit.
+pub(super) fn window_names(limit: Option<&str>) -> (String, String) {
+    match limit {
+        // The letter behind `:` is `;`.
+        Some(limit) => (format!("[{}:{limit}:", limit.len()), format!("({}:{limit};", limit.len())),
+        None => ("-".to_owned(), "+".to_owned()),
+    }
 }
 
 /// Parses what [`Words::window`] writes.
