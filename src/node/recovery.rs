@@ -12,7 +12,7 @@ use super::retry::Retry;
 use crate::adapters::audit::entries_above;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, CommitError, Conflict, Content, StoreFault};
-use crate::stations::claim::{self, Forgotten, Freeze, KnownClaim, Tale};
+use crate::stations::claim::{self, Forgotten, Freeze, KnownClaim, OpenedBeginning, Tale};
 
 /// The most claims in one commit.
 const BATCH: usize = 64;
@@ -40,9 +40,19 @@ impl Membership {
     ) -> Result<(), StoreFault> {
         let Some(used) = waits.known_up_to else { return Ok(()) };
         let knows = self.knows_up_to(node, environment)?;
-        let begins_earlier = self.replica.begin(environment)?.as_u64() < waits.begins_behind;
+        let begin = self.replica.begin(environment)?.as_u64();
+        let begins_earlier = begin < waits.begins_behind;
         if knows.as_u64() < used || (knows.as_u64() == used && !begins_earlier) {
             return Ok(());
+        }
+        if begin > waits.begins_behind.max(opened_beginning(node, environment).await?) {
+            // The claims that it has are told; a rebuild from it would lose all that was before.
+            let why = format!(
+                "`{}` came with a journal that begins behind number {begin} and knows more than the one from which the store was \
+                 rebuilt: what it has of limits and holds behind number {used} is not known",
+                node.id
+            );
+            return must_be_opened(node, environment, &why).await;
         }
         tracing::warn!(
             %environment,
@@ -66,8 +76,7 @@ impl Membership {
                 node.id,
                 own().unwrap_or_default()
             );
-            tracing::error!(%environment, why, "this journal does not open money");
-            if let Err(fault) = cannot_remember(node, environment, &why).await {
+            if let Err(fault) = must_be_opened(node, environment, &why).await {
                 return node.told_of(&fault);
             }
         } else if let Err(fault) = self.tell_a_fuller_journal(node, environment, waits).await {
@@ -186,6 +195,33 @@ async fn settle_batch(
         }
     }
     Ok(over)
+}
+
+/// Returns the number for which people opened money that lacked what was before; 0 where they did not.
+async fn opened_beginning(node: &Node, environment: Environment) -> Result<u64, StoreFault> {
+    let (record, _) = node.store.read(&OpenedBeginning::key(environment)).await?;
+    let Some(Content::Whole(bytes)) = record.map(|record| record.content) else { return Ok(0) };
+    Ok(OpenedBeginning::read(&bytes).as_u64())
+}
+
+/// Says why what this node reports does not open money. It is awaited until it has reported.
+async fn must_be_opened(node: &Node, environment: Environment, why: &str) -> Result<(), StoreFault> {
+    tracing::error!(%environment, why, "this journal does not open money");
+    let mut retry = Retry::default();
+    loop {
+        let (record, _) = node.store.read(&Freeze::Restored.key(environment)).await?;
+        let Some(record) = record else { return Ok(()) };
+        let Content::Whole(bytes) = &record.content else { return Ok(()) };
+        let forgotten = Forgotten::read(bytes);
+        if forgotten.by_person && forgotten.reasons.iter().any(|known| known == why) {
+            return Ok(());
+        }
+        let commit = claim::closed_for_gap(environment, Some((record.version, forgotten)), why, &node.id);
+        if node.commit(commit).await?.is_some() {
+            return Ok(());
+        }
+        retry.conflict().await?;
+    }
 }
 
 /// Says why this node's journal is not the one that the store waits for: only a person can open money.

@@ -185,6 +185,68 @@ fn a_payment_whose_journal_lacks_the_outcome_is_unknown_after_a_retirement() {
     assert_eq!(upstream.seen().len(), sent);
 }
 
+/// It paid last, and its folder was lost before: every claim is known, and people open money.
+#[test]
+fn a_journal_that_begins_in_the_middle_and_reaches_further_forgets_no_claim() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let before = [paid(&left), paid(&right)];
+    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    let stopped = right.end();
+    fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
+    redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
+    let right = stopped.start().ready();
+    let since = [paid(&right), paid(&left)];
+    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    left.signal("STOP");
+    let last = paid(&right);
+    let executed = || journal_of(&right).matches("\"what\":\"executed\"").count();
+    wait_until("its journal to have it", || executed() == since.len() + 1);
+    let stopped = right.kill();
+    let copy = shipped(&stopped);
+    redis.ask(&["FLUSHALL"]);
+    left.signal("CONT");
+    wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+    let sent = upstream.seen().len();
+    let (code, text) = retire(&gone(&copy), &left, &copy);
+    // A rebuild from it would forget what was before.
+    assert!(code == 3 && text.contains("came with a journal that begins behind number"), "{code}: {text}");
+    let all = || before.iter().chain(&since).chain([&last]);
+    all().for_each(|call| is_again(call, &left));
+    assert_eq!(told(&swap().send(left.production())), FROZEN);
+    // The next loss keeps it closed, and lacks none of it.
+    redis.ask(&["FLUSHALL"]);
+    all().for_each(|call| is_again(call, &left));
+    wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+    assert_eq!(upstream.seen().len(), sent);
+}
+
+/// All that its journal lacks is in the one that goes on, which reaches as far.
+#[test]
+fn a_journal_that_begins_in_the_middle_retires_and_names_what_it_lacks() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let mut calls = vec![paid(&left), paid(&right)];
+    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    let stopped = right.end();
+    fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
+    redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
+    let right = stopped.start().ready();
+    calls.extend([paid(&right), paid(&left)]);
+    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    let stopped = right.kill();
+    let copy = shipped(&stopped);
+    let asks = setup(&upstream, &redis.url(), "asks");
+    is_missed(&asks);
+    let (code, text) = retire(&gone(&copy), &left, &copy);
+    assert!(code == 0 && text.contains("this journal never had the numbers 1 to "), "{code}: {text}");
+    let lacks = |line: &&str| line.contains("\"what\":\"retired\"") && line.contains("\"lacks\":");
+    wait_until("the entry to name it", || journal_of(&left).lines().any(|line| lacks(&line)));
+    redis.ask(&["FLUSHALL"]);
+    calls.iter().for_each(|call| is_again(call, &left));
+    paid(&left);
+}
+
 /// Each is refused with the place, and changes nothing.
 #[test]
 fn a_journal_that_was_changed_or_cut_is_refused() {
