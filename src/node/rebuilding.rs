@@ -89,6 +89,9 @@ impl<'h> NodesAtLoss<'h> {
     }
 
     /// The node whose journal knows most of what was done with money; of several, the one whose journal begins first.
+    ///
+    /// A journal that begins in the middle does not lead where another one has what was before: its node tells the claims
+    /// that the other one lacks, and nobody could tell those before its beginning.
     fn leader(&self) -> Option<&'h Member> {
         let rank = |member: &Member| {
             let facts = NodeFacts::read(&member.told);
@@ -96,7 +99,13 @@ impl<'h> NodesAtLoss<'h> {
             let begins = facts.map_or(u64::MAX, |facts| facts.journal_begins.as_u64());
             (knows, Reverse(begins), member.kept, Reverse(member.node.clone()))
         };
-        self.came.iter().max_by_key(|member| rank(member)).copied()
+        let all: Vec<NodeFacts> = self.facts().collect();
+        let has_what_was_before =
+            |begins: Number| all.iter().any(|other| other.journal_begins < begins && begins <= other.knows_up_to);
+        let may_lead = |member: &&&Member| {
+            NodeFacts::read(&member.told).is_none_or(|facts| !has_what_was_before(facts.journal_begins))
+        };
+        self.came.iter().filter(may_lead).max_by_key(|member| rank(member)).copied()
     }
 }
 

@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 use super::Node;
 use super::journalling::{RecoverError, bring};
 use super::membership::Membership;
+use super::node_facts::NodeFacts;
 use super::retry::Retry;
 use crate::adapters::audit::entries_above;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Conflict, Content, StoreFault};
+use crate::ledger::{Commit, CommitError, Conflict, Content, Number, StoreFault};
 use crate::stations::claim::{self, Forgotten, Freeze, KnownClaim, OpenedBeginning, Tale};
 
 /// The most claims in one commit.
@@ -42,7 +43,15 @@ impl Membership {
         let knows = self.knows_up_to(node, environment)?;
         let begin = self.replica.begin(environment)?.as_u64();
         let begins_earlier = begin < waits.begins_behind;
-        if knows.as_u64() < used || (knows.as_u64() == used && !begins_earlier) {
+        if knows.as_u64() < used {
+            // The journal from which the store was rebuilt lacks what this one has of the time before its beginning.
+            let joins = begins_earlier && waits.begins_behind <= knows.as_u64();
+            if joins && self.is_known_to_another(environment, used).await? {
+                return self.has_it_rebuilt(environment, knows, used).await;
+            }
+            return Ok(());
+        }
+        if knows.as_u64() == used && !begins_earlier {
             return Ok(());
         }
         if begin > waits.begins_behind.max(opened_beginning(node, environment).await?) {
@@ -54,14 +63,25 @@ impl Membership {
             );
             return must_be_opened(node, environment, &why).await;
         }
+        self.has_it_rebuilt(environment, knows, used).await
+    }
+
+    async fn has_it_rebuilt(&self, environment: Environment, knows: Number, used: u64) -> Result<(), StoreFault> {
         tracing::warn!(
             %environment,
             up_to = knows.as_u64(),
             from = used,
-            "this journal knows more than the one from which the store was rebuilt: the store is rebuilt again"
+            "this journal knows what the one from which the store was rebuilt does not: the store is rebuilt again"
         );
         self.store.lose(environment).await?;
         Err(StoreFault::Away("the store is rebuilt again, from a journal that knows more".to_owned()))
+    }
+
+    /// Whether another gate runs whose journal knows as much as the store.
+    async fn is_known_to_another(&self, environment: Environment, used: u64) -> Result<bool, StoreFault> {
+        let heard = self.store.roll(environment).await?;
+        let knows = |told: &str| NodeFacts::read(told).is_some_and(|facts| facts.knows_up_to.as_u64() >= used);
+        Ok(heard.members.iter().any(|member| heard.is_live(member) && knows(&member.told)))
     }
 
     /// Tells a store that waits for this node what its journal has.

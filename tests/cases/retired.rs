@@ -185,39 +185,71 @@ fn a_payment_whose_journal_lacks_the_outcome_is_unknown_after_a_retirement() {
     assert_eq!(upstream.seen().len(), sent);
 }
 
-/// It paid last, and its folder was lost before: every claim is known, and people open money.
-#[test]
-fn a_journal_that_begins_in_the_middle_and_reaches_further_forgets_no_claim() {
+/// `right` paid last, and its journal begins in the middle; `left` knows all but that payment.
+struct Joining {
+    upstream: Upstream,
+    redis: Redis,
+    left: Gate,
+    right: Setup,
+    calls: Vec<Call>,
+}
+
+/// The Redis is emptied, and rebuilt from the journal of `left` alone.
+fn rebuilt_without_the_last() -> Joining {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = pair(&upstream, &redis);
-    let before = [paid(&left), paid(&right)];
+    let mut calls = vec![paid(&left), paid(&right)];
     wait_until("both journals to have it", || waits_for_nothing(&redis));
     let stopped = right.end();
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
     redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
     let right = stopped.start().ready();
-    let since = [paid(&right), paid(&left)];
+    calls.extend([paid(&right), paid(&left)]);
     wait_until("both journals to have it", || waits_for_nothing(&redis));
     left.signal("STOP");
-    let last = paid(&right);
+    calls.push(paid(&right));
     let executed = || journal_of(&right).matches("\"what\":\"executed\"").count();
-    wait_until("its journal to have it", || executed() == since.len() + 1);
-    let stopped = right.kill();
-    let copy = shipped(&stopped);
+    wait_until("its journal to have it", || executed() == 3);
+    let right = right.kill();
     redis.ask(&["FLUSHALL"]);
     left.signal("CONT");
     wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
-    let sent = upstream.seen().len();
+    Joining { upstream, redis, left, right, calls }
+}
+
+/// Its claims are told. A store that is rebuilt from it would forget what was before.
+#[test]
+fn a_journal_that_begins_in_the_middle_and_reaches_further_forgets_no_claim() {
+    let Joining { upstream, redis, left, right, calls } = rebuilt_without_the_last();
+    let (sent, copy) = (upstream.seen().len(), shipped(&right));
     let (code, text) = retire(&gone(&copy), &left, &copy);
-    // A rebuild from it would forget what was before.
     assert!(code == 3 && text.contains("came with a journal that begins behind number"), "{code}: {text}");
-    let all = || before.iter().chain(&since).chain([&last]);
-    all().for_each(|call| is_again(call, &left));
+    calls.iter().for_each(|call| is_again(call, &left));
     assert_eq!(told(&swap().send(left.production())), FROZEN);
-    // The next loss keeps it closed, and lacks none of it.
+    // The next loss keeps it closed, and forgets none of it.
+    wait_until("its journal to have it", || journal_of(&left).contains("\"what\":\"remembered\""));
     redis.ask(&["FLUSHALL"]);
-    all().for_each(|call| is_again(call, &left));
+    calls.iter().for_each(|call| is_again(call, &left));
     wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+    assert_eq!(upstream.seen().len(), sent);
+}
+
+/// The store is rebuilt from it alone, and lacks what was before, until the other journal comes.
+#[test]
+fn a_journal_that_begins_in_the_middle_and_comes_alone_gives_way_to_the_one_that_begins_before() {
+    let Joining { upstream, redis, left, right, calls } = rebuilt_without_the_last();
+    let (sent, left) = (upstream.seen().len(), left.kill());
+    let right = right.start();
+    wait_until("money to be closed", || told(&swap().send(right.production())) == FROZEN);
+    calls.iter().for_each(|call| assert_ne!(told(&call.send(right.production())), EXECUTED));
+    let left = left.start();
+    for gate in [&left, &right] {
+        calls.iter().for_each(|call| is_again(call, gate));
+    }
+    assert_eq!(told(&swap().send(left.production())), FROZEN);
+    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    redis.ask(&["FLUSHALL"]);
+    calls.iter().for_each(|call| is_again(call, &left));
     assert_eq!(upstream.seen().len(), sent);
 }
 

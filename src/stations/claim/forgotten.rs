@@ -2,8 +2,8 @@
 //! opens it.
 //!
 //! An audit log tells who called what and how that ended. It does not tell what was sent, what was answered, nor the
-//! amounts in windows. So a call that ended becomes a spent claim, any other gets an unknown outcome, and windows stay
-//! as the store has them.
+//! amounts in windows. So an executed call is answered with its status alone, another that ended becomes a spent claim, any
+//! other gets an unknown outcome, and windows stay as the store has them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -231,6 +231,7 @@ impl Tale {
             // No state of a claim follows from these.
             Some(KnownClaim { ended: Ended::Executed, .. }) => {}
             Some(KnownClaim { ended: Ended::NotExecuted, .. }) if ended != Ended::Executed => {}
+            Some(told) if ended == Ended::Executed => told.is_executed(),
             Some(told) if entry.get("owner").is_none() => told.ended = ended,
             before => {
                 let requester = before.as_ref().and_then(|told| told.claim.requester.clone());
@@ -241,7 +242,11 @@ impl Tale {
                 let sender = sender.or(sent_by).unwrap_or_else(|| self.sender.clone());
                 let Some(claim) = claim_of(&entry, outstanding, sender) else { return };
                 let claim = Claim { requester: claim.requester.clone().or(requester), ..claim };
-                self.claims.insert(name.to_owned(), KnownClaim { claim, ended, at: outstanding.at });
+                let mut told = KnownClaim { claim, ended, at: outstanding.at };
+                if ended == Ended::Executed {
+                    told.is_executed();
+                }
+                self.claims.insert(name.to_owned(), told);
             }
         }
     }
@@ -257,7 +262,7 @@ impl KnownClaim {
     pub fn steps(&self, environment: Environment, name: &str, terms: &Terms) -> Vec<Step> {
         let key = RecordKey { environment, kind: Kind::Claim, name: name.to_owned() };
         if self.has_ended() {
-            return vec![Step::Create { key, value: encode_claim(&self.claim), keep: self.spent(terms) }];
+            return vec![Step::Create { key, value: encode_claim(&self.claim), keep: self.keep(terms) }];
         }
         vec![
             Step::Create { key, value: encode_claim(&self.claim), keep: Keep::Forever },
@@ -284,7 +289,7 @@ impl KnownClaim {
                 Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look },
             ]);
         }
-        let keep = self.spent(terms);
+        let keep = self.keep(terms);
         let replace = Step::Replace { key: key.clone(), version: found.version, value, keep };
         Some(vec![replace, remove(Index::Sending), remove(Index::Unknown)])
     }
@@ -301,8 +306,8 @@ impl KnownClaim {
 
     /// Returns whether the claim's retention is over.
     pub fn is_past(&self, now: StoreTime, terms: &Terms) -> bool {
-        match self.spent(terms) {
-            Keep::For { spent, .. } => self.has_ended() && now.since(self.at) > spent,
+        match self.keep(terms) {
+            Keep::For { whole, spent } => self.has_ended() && now.since(self.at) > whole.saturating_add(spent),
             Keep::Forever => false,
         }
     }
@@ -311,14 +316,24 @@ impl KnownClaim {
         matches!(self.ended, Ended::Executed | Ended::NotExecuted)
     }
 
-    /// Keeps the tombstone; the answer itself is lost.
-    fn spent(&self, terms: &Terms) -> Keep {
-        match (&self.claim.request_id, terms.keep) {
-            (None, Keep::For { .. }) => Keep::For { whole: Duration::ZERO, spent: FOR_GOOD },
-            (Some(_), Keep::For { whole, spent }) => {
+    /// Keeps what answers a repeat. Of a call that was not executed, the answer is lost: only its tombstone is kept.
+    fn keep(&self, terms: &Terms) -> Keep {
+        let Keep::For { whole, spent } = terms.keep else { return Keep::Forever };
+        let spent = if self.claim.request_id.is_some() { spent } else { FOR_GOOD };
+        match self.ended {
+            Ended::Executed => Keep::For { whole, spent },
+            Ended::NotExecuted | Ended::Undone | Ended::Not => {
                 Keep::For { whole: Duration::ZERO, spent: whole.saturating_add(spent) }
             }
-            (_, Keep::Forever) => Keep::Forever,
+        }
+    }
+
+    fn is_executed(&mut self) {
+        self.ended = Ended::Executed;
+        let answer = StoredAnswer::of_executed(200, self.claim.request_id.as_ref());
+        self.claim.state = ClaimState::Done { executed: true, answer };
+        if let Some(last) = self.claim.attempts.last_mut() {
+            last.end = AttemptEnd::Executed;
         }
     }
 }
@@ -352,13 +367,12 @@ fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sende
     let owner = owner_of(entry.get("owner")?)?;
     let number = entry.get("attempt").and_then(Value::as_u64).map(Number::new).unwrap_or(outstanding.number);
     let end = match what {
-        "executed" => AttemptEnd::Executed,
         "not-executed" => AttemptEnd::NotExecuted { status: 0 },
         _ => AttemptEnd::Unknown,
     };
     let state = match what {
-        "executed" | "not-executed" => ClaimState::Done {
-            executed: what == "executed",
+        "not-executed" => ClaimState::Done {
+            executed: false,
             answer: StoredAnswer { status: 200, headers: HeaderMap::new(), body: Bytes::new() },
         },
         "abandoned" => ClaimState::Abandoned,

@@ -4,8 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::bookings::{Booking, Nonce};
 use super::owner::Owner;
@@ -225,6 +226,18 @@ pub struct StoredAnswer {
     pub headers: HeaderMap,
     #[serde(with = "json::written_as::text")]
     pub body: Bytes,
+}
+
+impl StoredAnswer {
+    /// The answer for a call that was executed, where upstream's own answer is not known.
+    pub fn of_executed(status: u16, request_id: Option<&RequestId>) -> StoredAnswer {
+        let mut body = json!({ "status": "executed" });
+        if let (Some(members), Some(id)) = (body.as_object_mut(), request_id) {
+            members.insert("requestId".to_owned(), Value::from(id.as_str()));
+        }
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        StoredAnswer { status, headers, body: Bytes::from(body.to_string()) }
+    }
 }
 
 impl fmt::Debug for StoredAnswer {

@@ -27,7 +27,7 @@ pub use upstream::{error_in_shape, is_passed};
 
 use super::admit::{AdmitRefusal, LONGEST_TARGET, TokenFault};
 use super::check::CheckRefusal;
-use super::claim::Earlier;
+use super::claim::{Earlier, StoredAnswer};
 use super::forward::AnswerBody;
 use super::settle::{Doubt, NotExecuted, Outcome};
 use crate::base::ids::RequestId;
@@ -288,11 +288,8 @@ fn describe_refusal(refusal: &Refusal) -> (Code, String, &[Violation]) {
 }
 
 fn executed_without_body(status: u16, request_id: Option<&RequestId>) -> Reply {
-    let mut body = json!({ "status": "executed" });
-    if let (Some(members), Some(id)) = (body.as_object_mut(), request_id) {
-        members.insert("requestId".to_owned(), Value::from(id.as_str()));
-    }
-    Reply { status, origin: ReplyOrigin::Upstream, executed: Some(Executed::Yes), ..bare(status, &body) }
+    let StoredAnswer { status, headers, body } = StoredAnswer::of_executed(status, request_id);
+    Reply { status, headers, body, origin: ReplyOrigin::Upstream, executed: Some(Executed::Yes), code: None }
 }
 
 /// The answer to a call that upstream refused with a body that must not pass.
