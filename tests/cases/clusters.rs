@@ -11,6 +11,8 @@ use super::sentinels::{CALLERS, Over, Told, caller, pays};
 use crate::support::clock::{Watch, wait_until};
 use crate::support::cluster::Cluster;
 use crate::support::shape::fresh_id;
+use crate::support::split::{GATES, Network};
+use crate::support::tls::Authority;
 use crate::support::{Gate, Setup, Upstream, get};
 
 const NODES: [&str; 2] = ["left", "right"];
@@ -153,5 +155,137 @@ fn a_gate_whose_primary_no_majority_names_does_not_pay() {
     wait_until("money to move again", || pays(&left));
     let again = kept.send(left.production());
     assert_eq!(again.header("sluice-replayed").as_deref(), Some("true"), "{again}");
+    assert_sent_once(&upstream);
+}
+
+/// In a cluster that must be whole, no environment has a store then.
+#[test]
+fn a_shard_that_is_away_takes_its_environment_with_it_and_comes_back_with_it() {
+    let (upstream, sandbox, mut cluster) = (Upstream::start(), Upstream::start(), Cluster::start());
+    let slot = cluster.slot_of("production");
+    let setup = || Setup::of(&upstream).sandbox(&sandbox);
+    let gate = in_cluster(setup(), &cluster, "left").start();
+    let pays_in_sandbox = |gate: &Gate| swap().send(gate.sandbox()).status == 200;
+    wait_until("money to move", || pays(&gate) && pays_in_sandbox(&gate));
+    let kept = swap();
+    let paid = kept.send(gate.production());
+    assert_eq!(told(&paid), "200 - executed");
+    let shard = [cluster.owner(&slot), 3, 4];
+    for needs_all in ["yes", "no"] {
+        for node in &cluster.all {
+            node.ask(&["CONFIG", "SET", "cluster-require-full-coverage", needs_all]);
+        }
+        shard.iter().for_each(|at| cluster.all[*at].go());
+        wait_until("money to wait", || told(&swap().send(gate.production())) == CLOSED);
+        if needs_all == "yes" {
+            wait_until("money of the sandbox to wait", || told(&swap().send(gate.sandbox())) == CLOSED);
+        } else {
+            wait_until("money of the sandbox to move", || pays_in_sandbox(&gate));
+            assert_eq!(told(&swap().send(gate.production())), CLOSED);
+        }
+        for address in [gate.production(), gate.sandbox()] {
+            assert_eq!(get("/v2/users").send(address).status, 200);
+        }
+        // A gate that starts now serves reads.
+        let late = in_cluster(setup(), &cluster, &format!("late-{needs_all}")).uncreated().start();
+        assert_eq!(get("/v2/users").send(late.production()).status, 200);
+        assert_eq!(told(&swap().send(late.production())), CLOSED);
+        shard.iter().for_each(|at| cluster.all[*at].come());
+        cluster.is_whole();
+        for gate in [&gate, &late] {
+            wait_until("money to move again", || pays(gate) && pays_in_sandbox(gate));
+            assert_again(&paid, &kept.send(gate.production()));
+        }
+    }
+    assert_sent_once(&upstream);
+    assert_sent_once(&sandbox);
+}
+
+#[test]
+fn a_cluster_is_reached_over_tls_and_by_login_alone() {
+    let authority = Authority::new();
+    let (upstream, mut cluster) = (Upstream::start(), Cluster::start_tls(&authority));
+    for node in &cluster.all {
+        let rules = format!("ACL SETUSER sluice {}", user_of_acl());
+        assert_eq!(node.ask(&rules.split_whitespace().collect::<Vec<_>>()), ["OK"]);
+    }
+    let setup = |node: &str, ca: &Authority, password: &str| {
+        let setup = in_cluster(Setup::of(&upstream), &cluster, node).set_raw("redis", "tls", "true");
+        let setup = setup.file("redis-ca.pem", &ca.pem()).set("redis", "ca", "redis-ca.pem");
+        setup.set("redis", "user", "sluice").set("redis", "password", password)
+    };
+    let gate = setup("left", &authority, "PASSWORD").start();
+    wait_until("money to move", || pays(&gate));
+    let kept = swap();
+    let paid = kept.send(gate.production());
+    for wrong in [setup("other", &Authority::new(), "PASSWORD"), setup("other", &authority, "guessed")] {
+        let stranger = wrong.uncreated().start();
+        assert_eq!(told(&swap().send(stranger.production())), CLOSED);
+        assert_eq!(get("/v2/users").send(stranger.production()).status, 200);
+    }
+    let slot = cluster.slot_of("production");
+    let first = cluster.owner(&slot);
+    cluster.all[first].go();
+    wait_until("the failover", || cluster.owner(&slot) != first);
+    wait_until("money to move again", || pays(&gate));
+    assert_again(&paid, &kept.send(gate.production()));
+    assert_sent_once(&upstream);
+}
+
+/// The gates' user and its rules, as they are written for people.
+fn user_of_acl() -> &'static str {
+    let users = include_str!("../../deploy/redis.acl").lines().find_map(|line| line.strip_prefix("user sluice "));
+    users.unwrap()
+}
+
+/// The former primary keeps its gates and a replica at first, and takes writes for longer than the others wait for it.
+#[test]
+fn a_split_between_the_nodes_pays_at_the_side_of_the_majority_alone() {
+    let (upstream, network) = (Upstream::start(), Network::default());
+    let cluster = Cluster::start_in(&network);
+    let gates = pair(&upstream, &cluster);
+    gates.iter().for_each(|gate| wait_until("money to move", || pays(gate)));
+    let kept = swap();
+    let paid = kept.send(gates[0].production());
+    let slot = cluster.slot_of("production");
+    let former = cluster.owner(&slot);
+    let minority = [former, 4];
+    let others: Vec<usize> = (0..6).filter(|at| !minority.contains(at)).collect();
+    cluster.all[former].ask(&["CONFIG", "SET", "cluster-node-timeout", "60000"]);
+
+    minority.iter().for_each(|node| network.cut_off(*node, &others));
+    network.cut(GATES, &others);
+    wait_until("the others to promote one", || cluster.owner(&slot) != former);
+    assert_eq!(cluster.owner_by(former, &slot), former, "it has heard of it");
+    assert_eq!(cluster.all[former].ask(&["SET", "{production}:still", "takes writes"]), ["OK"]);
+    // Until the fence closes, what the gates commit is known to the former primary and its replica alone.
+    let mut late = Vec::new();
+    for gate in &gates {
+        wait_until("the fence to close", || {
+            let call = swap();
+            let answer = told(&call.send(gate.production()));
+            late.push(call);
+            answer == CLOSED
+        });
+    }
+    let sent = posts(&upstream);
+    for gate in &gates {
+        assert_eq!(told(&swap().send(gate.production())), CLOSED);
+    }
+    assert_eq!(posts(&upstream), sent, "a payment at the side of the minority");
+    assert!(gates[0].probe("/readyz/money").text().contains("fence"));
+
+    // Gates reach both sides, which do not reach each other.
+    network.join(GATES);
+    gates.iter().for_each(|gate| wait_until("money to move again", || pays(gate)));
+    assert_again(&paid, &kept.send(gates[1].production()));
+    assert_eq!(cluster.owner_by(former, &slot), former, "it has heard of it");
+    network.heal();
+    wait_until("the former primary to follow", || cluster.owner_by(former, &slot) != former);
+    for gate in &gates {
+        wait_until("money to move again", || pays(gate));
+        assert_again(&paid, &kept.send(gate.production()));
+        late.iter().for_each(|call| drop(call.send(gate.production())));
+    }
     assert_sent_once(&upstream);
 }

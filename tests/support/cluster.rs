@@ -1,7 +1,11 @@
 //! A real Redis Cluster of a test's own: three primaries, and three replicas.
 
+use tempfile::TempDir;
+
 use super::clock::wait_until;
 use super::redis::{Redis, answer, free_port};
+use super::split::{Network, source_of};
+use super::tls::Authority;
 
 /// The slots of the primaries. Production lies on the third shard; the sandbox and the rates lie on the first.
 const RANGES: [[&str; 2]; 3] = [["0", "5460"], ["5461", "10922"], ["10923", "16383"]];
@@ -12,31 +16,85 @@ const REPLICATED: [usize; 3] = [2, 2, 0];
 pub struct Cluster {
     /// Three primaries, as it was started, and their replicas.
     pub all: Vec<Redis>,
+    /// The port of each that others and gates are told, and that of its bus.
+    told: Vec<[u16; 2]>,
+    _folder: Option<TempDir>,
 }
 
 impl Cluster {
     /// Returns when every node holds the cluster for whole.
     pub fn start() -> Cluster {
-        let cluster = Cluster { all: (0..6).map(|_| start_node()).collect() };
+        let nodes = (0..6).map(|_| {
+            let bus = free_port();
+            let node = start_node(bus, &[]);
+            let told = [node.port(), bus];
+            (node, told)
+        });
+        Cluster::of(nodes.collect(), REPLICATED, None)
+    }
+
+    /// One whose network can be split. The shard of production has all replicas, so that both sides can have some.
+    pub fn start_in(network: &Network) -> Cluster {
+        let nodes = (0..6).map(|at| {
+            let (bus, source) = (free_port(), source_of(at).to_string());
+            let told_bus = network.lead(at, bus);
+            // The port of the node is not known before it starts.
+            let mut node = start_node(bus, &["--bind-source-addr", &source, "--cluster-announce-ip", "127.0.0.1"]);
+            let told = network.lead(at, node.port());
+            let announced = [told.to_string(), told_bus.to_string()];
+            for (setting, port) in ["cluster-announce-port", "cluster-announce-bus-port"].iter().zip(&announced) {
+                assert_eq!(node.ask(&["CONFIG", "SET", setting, port]), ["OK"]);
+            }
+            node.arguments(&["--cluster-announce-port", &announced[0], "--cluster-announce-bus-port", &announced[1]]);
+            (node, [told, told_bus])
+        });
+        Cluster::of(nodes.collect(), [2; 3], None)
+    }
+
+    /// One that gates reach over TLS; the tests ask its nodes in plain text.
+    pub fn start_tls(authority: &Authority) -> Cluster {
+        let (folder, certified) = (tempfile::tempdir().unwrap(), authority.certify(&["127.0.0.1"]));
+        let file = |name: &str, pem: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, pem).unwrap();
+            file.to_str().unwrap().to_owned()
+        };
+        let (ca, key) = (file("ca.pem", &authority.pem()), file("key.pem", &certified.key));
+        let certificate = file("certificate.pem", &certified.certificate);
+        let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
+        let nodes = (0..6).map(|_| {
+            let (bus, tls) = (free_port(), free_port());
+            let port = tls.to_string();
+            let tls_port = ["--tls-port", &port, "--tls-cluster", "yes", "--tls-replication", "yes"];
+            let anybody = ["--tls-auth-clients", "no"];
+            (start_node(bus, &[&tls_port[..], &files, &anybody].concat()), [tls, bus])
+        });
+        let nodes = nodes.collect();
+        Cluster::of(nodes, REPLICATED, Some(folder))
+    }
+
+    fn of(nodes: Vec<(Redis, [u16; 2])>, replicated: [usize; 3], folder: Option<TempDir>) -> Cluster {
+        let (all, told) = nodes.into_iter().unzip();
+        let cluster = Cluster { all, told, _folder: folder };
         let first = &cluster.all[0];
         for (at, node) in cluster.all.iter().enumerate() {
             assert_eq!(node.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]), ["OK"]);
         }
-        for node in &cluster.all[1..] {
-            let bus = bus_of(node);
-            first.ask(&["CLUSTER", "MEET", "127.0.0.1", &node.port().to_string(), &bus]);
+        for [port, bus] in &cluster.told[1..] {
+            first.ask(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus.to_string()]);
         }
         wait_until("the nodes to meet", || cluster.all.iter().all(|node| cluster_info(node, "cluster_known_nodes:6")));
         for ([from, to], node) in RANGES.iter().zip(&cluster.all) {
             assert_eq!(node.ask(&["CLUSTER", "ADDSLOTSRANGE", from, to]), ["OK"]);
         }
-        for (replica, of) in cluster.all[3..].iter().zip(REPLICATED) {
+        for (replica, of) in cluster.all[3..].iter().zip(replicated) {
             let id = id_of(&cluster.all[of]);
             wait_until("a replica", || replica.ask(&["CLUSTER", "REPLICATE", &id]) == ["OK"]);
         }
         cluster.is_whole();
         let linked = |at: usize| cluster.all[at].ask(&["INFO", "replication"]).concat().matches("state=online").count();
-        wait_until("the replicas", || linked(2) == 2 && linked(0) == 1);
+        let wanted = |at: usize| replicated.iter().filter(|of| **of == at).count();
+        wait_until("the replicas", || (0..3).all(|at| linked(at) == wanted(at)));
         cluster
     }
 
@@ -48,7 +106,7 @@ impl Cluster {
 
     /// As the setting has them.
     pub fn addresses(&self) -> String {
-        let addresses: Vec<_> = self.all.iter().map(|one| format!("\"127.0.0.1:{}\"", one.port())).collect();
+        let addresses: Vec<_> = self.told.iter().map(|[port, _]| format!("\"127.0.0.1:{port}\"")).collect();
         format!("[{}]", addresses.join(", "))
     }
 
@@ -58,15 +116,21 @@ impl Cluster {
 
     /// Which of them has a slot, as the second primary sees it.
     pub fn owner(&self, slot: &str) -> usize {
+        self.owner_by(1, slot)
+    }
+
+    /// As this one sees it.
+    pub fn owner_by(&self, node: usize, slot: &str) -> usize {
         let slot: u16 = slot.parse().unwrap();
-        let told = self.all[1].ask(&["CLUSTER", "NODES"]).concat();
+        let told = self.all[node].ask(&["CLUSTER", "NODES"]).concat();
         let has = |range: &str| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             first.parse().is_ok_and(|first: u16| (first..=last.parse().unwrap_or(0)).contains(&slot))
         };
         let line = told.lines().find(|line| line.split(' ').skip(8).any(has)).expect("an owner of the slot");
         let place = line.split(' ').nth(1).unwrap().split('@').next().unwrap();
-        self.all.iter().position(|node| place.ends_with(&format!(":{}", node.port()))).unwrap()
+        let is_at = |port: u16| place.ends_with(&format!(":{port}"));
+        self.all.iter().zip(&self.told).position(|(node, [told, _])| is_at(node.port()) || is_at(*told)).unwrap()
     }
 
     /// Moves a slot, `meanwhile` once some of its keys are there and some are here.
@@ -95,17 +159,13 @@ impl Cluster {
     }
 }
 
-fn start_node() -> Redis {
-    let bus = free_port().to_string();
+fn start_node(bus: u16, more: &[&str]) -> Redis {
+    let bus = bus.to_string();
     let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", &bus];
     let kept = ["--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0"];
     // The second primary has no replica, and gets none from the others.
     let stay = ["--cluster-allow-replica-migration", "no"];
-    Redis::start_with(&[&cluster[..], &kept, &stay].concat())
-}
-
-fn bus_of(node: &Redis) -> String {
-    node.ask(&["CONFIG", "GET", "cluster-port"])[1].clone()
+    Redis::start_with(&[&cluster[..], &kept, &stay, more].concat())
 }
 
 fn id_of(node: &Redis) -> String {

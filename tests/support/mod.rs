@@ -16,6 +16,7 @@ pub mod scripted;
 pub mod sentinels;
 pub mod shape;
 pub mod shared;
+pub mod split;
 pub mod tls;
 pub mod token;
 pub mod upstream;

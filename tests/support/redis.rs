@@ -38,6 +38,11 @@ impl Redis {
         redis
     }
 
+    /// With these arguments besides, from the next start on.
+    pub fn arguments(&mut self, more: &[&str]) {
+        self.arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
+    }
+
     /// One that knows after a kill what it knew before.
     pub fn start_kept() -> Redis {
         Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"])

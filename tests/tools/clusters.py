@@ -4,8 +4,9 @@ Usage: `python tests/tools/clusters.py SLUICE [--long] [--seed N]`.
 
 The simulator behind the gates is not idempotent. Callers repeat their swaps at either gate until they know the outcome.
 Meanwhile the slot of production moves to another shard, its primary is killed and comes back as a replica, or a gate is
-killed. Nothing may happen twice, nothing that is executed is told to be not executed, and the audit log agrees. Short:
-1,500 swaps, each trouble once; long: 10,000 swaps, 12 troubles.
+killed. Nothing may happen twice, nothing that is executed is told to be not executed, and the audit log agrees. A limit
+has room for exactly these swaps: none is denied, and one more is. Short: 1,500 swaps, each trouble once; long: 10,000
+swaps, 12 troubles.
 """
 
 import random
@@ -19,13 +20,32 @@ from pathlib import Path
 from gate import free_port, start_simulator, wait_until
 from nodes import Redis
 from report import Report, parse_arguments
-from swaps import CALLERS, KillableGate, Swaps, call_until_known, check_audit, check_swaps, read_journal, run_together
+from swaps import (
+    CALLERS,
+    KillableGate,
+    Swaps,
+    call_until_known,
+    check_audit,
+    check_swaps,
+    post_swap,
+    read_journal,
+    run_together,
+)
 
 RANGES = [(0, 5460), (5461, 10922), (10923, 16383)]
 # The slot of `{production}`.
 SLOT = 15882
 KEYS_AT_ONCE = 20
 PAUSE_SECONDS = 0.4
+LIMIT = """
+[[limit]]
+id = "all"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["environment"]
+max = "{count} calls"
+over = "deny"
+"""
 TROUBLES = ["slot moved", "primary killed", "gate killed"]
 
 
@@ -183,6 +203,7 @@ def run(binary: str, report: Report, count: int, troubles: int, seed: int) -> No
             home = Path(folder) / node
             home.mkdir()
             gates.append(KillableGate(binary, upstream, home, cluster.settings(node)))
+            (home / "policies" / "limit.toml").write_text(LIMIT.format(count=count), encoding="utf-8")
         for gate in gates:
             gate.start()
         swaps = Swaps(count, name)
@@ -194,6 +215,9 @@ def run(binary: str, report: Report, count: int, troubles: int, seed: int) -> No
         jobs: list[Callable[[], object]] = [lambda: call_until_known(gates, swaps, upstream, pause)] * CALLERS
         spent = run_together([*jobs, lambda: make_troubles(cluster, gates, swaps, troubles, chance)], swaps)
         check_swaps(report, name, gates, swaps, upstream)
+        beyond = [post_swap(gate.port, f"beyond-{gate.port}") for gate in gates]
+        is_full = all(reply is not None and b"LIMIT_EXCEEDED" in reply.body for reply in beyond)
+        report.check_that(f"{name}: the limit is exact", is_full, beyond)
         codes = [gate.stop() for gate in gates]
         report.check_that(f"{name}: both gates stop in order", codes == [0, 0], f"exit codes {codes}")
         check_audit(binary, report, name, [gate.audit_folder for gate in gates], read_journal(upstream))
