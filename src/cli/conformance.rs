@@ -2,6 +2,7 @@
 //! answers with the contract.
 
 mod client;
+mod following;
 mod probes;
 mod report;
 
@@ -13,6 +14,7 @@ use clap::Args;
 use tokio::runtime::Runtime;
 
 use self::client::ProbeClient;
+use self::following::FollowTrial;
 use self::probes::probes;
 use self::report::ConformanceReport;
 use super::output::OutputFormat;
@@ -25,10 +27,11 @@ use crate::config::{Config, EnvironmentConfig};
 ///
 /// Sends harmless reads and requests that cannot be valid: broken bodies, unknown ids, an invalid token. Nothing of it can
 /// move money, and production is refused. Reports statuses, error codes, header names and answers that break the contract,
-/// and proposes entries for `notExecuted`. Bodies are not printed.
+/// and proposes entries for `notExecuted`. It also tells which of the facts that following payments relies on the sandbox
+/// bears out. Bodies are not printed.
 ///
 /// The token is the environment's `credential`, otherwise that of `--token-file`. Exits with 3 if an answer breaks the
-/// contract or an invalid request was accepted.
+/// contract, an invalid request was accepted, or a fact differs.
 #[derive(Debug, Args)]
 pub(super) struct ConformanceArgs {
     #[command(flatten)]
@@ -42,6 +45,12 @@ pub(super) struct ConformanceArgs {
     /// How long to wait for each answer
     #[arg(long, default_value_t = 10_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     timeout_ms: u64,
+    /// How long to wait between the two readings of the lists of payments, so that states may change
+    #[arg(long, default_value_t = 0, value_name = "SECS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    watch_secs: u64,
+    /// The requestId of a payment that you made in the sandbox, which its list should show; may be repeated
+    #[arg(long = "request-id", value_name = "ID")]
+    request_ids: Vec<String>,
     /// Text for people, or JSON or CSV for programs
     #[arg(long, value_enum, default_value = "table")]
     output: OutputFormat,
@@ -64,6 +73,7 @@ pub(super) fn run(arguments: &ConformanceArgs) -> anyhow::Result<ExitReason> {
     )?;
     let mut report = ConformanceReport::new(client.base().to_owned());
     Runtime::new()?.block_on(async {
+        let trial = FollowTrial::begin(&loaded.catalog, &client).await;
         for probe in probes(&loaded.catalog) {
             // An operation that accepts what cannot be valid is left alone from then on.
             if report.has_accepted(&probe.operation) {
@@ -72,6 +82,8 @@ pub(super) fn run(arguments: &ConformanceArgs) -> anyhow::Result<ExitReason> {
             let answer = client.send(&probe).await;
             report.add(&probe, answer);
         }
+        tokio::time::sleep(Duration::from_secs(arguments.watch_secs)).await;
+        report.facts = trial.end(&loaded.catalog, &client, &arguments.request_ids).await;
     });
     if report.is_unreachable() {
         bail!("`{}` gave no answer: {}", client.base(), report.first_failure());

@@ -151,3 +151,57 @@ fn production_is_refused_and_so_is_a_sandbox_that_cannot_be_asked() {
     assert!(code == 1 && text.contains("gave no answer: no answer in time"), "{text}");
     drop(upstream);
 }
+
+/// What is told of each fact.
+fn facts(told: &Value) -> std::collections::BTreeMap<String, String> {
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    told["following"].as_array().unwrap().iter().map(|row| (text(row, "fact"), text(row, "result"))).collect()
+}
+
+#[test]
+fn it_tells_what_of_following_a_sandbox_bears_out() {
+    let simulated = Simulated::start_with(&["--pace-ms", "300"]);
+    let address = simulated.url["http://".len()..].parse().unwrap();
+    let body = |request_id: &str| {
+        serde_json::json!({
+            "requestId": request_id,
+            "source": {"userId": "0e8e9f1c-2f53-4a5e-9a52-6a1c0f7d4e22", "chain": "POLYGON", "currency": "usdc", "amount": "5"},
+            "destination": {"accountId": "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"},
+        })
+    };
+    for id in ["00000000-0000-4000-8000-000000000001", "test-deposit-1"] {
+        let call = crate::support::post("/v2/offramps").json(body(id).to_string());
+        assert_eq!(call.send(address).status, 201);
+    }
+    let named = ["--output", "json", "--watch-secs", "2", "--request-id", "00000000-0000-4000-8000-000000000001"];
+    let (code, text) = conformance(&sandbox(&simulated.url), &named);
+    let told: Value = serde_json::from_str(&text).unwrap();
+    let facts = facts(&told);
+    for fact in ["pages", "states", "ranks", "made-by-upstream", "amounts", "request-ids", "named-calls"] {
+        assert_eq!(facts[fact], "borne-out", "{fact}: {told:#}");
+    }
+    assert_ne!(facts["equal-times"], "differs");
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_list_that_cannot_be_followed_is_told() {
+    let upstream = Upstream::start();
+    let record = |id: &str, state: &str, created: &str| {
+        serde_json::json!({"transferType": "OFFRAMP", "transferDetails": {
+            "id": id, "requestId": "one-for-all", "status": state, "createdAt": created, "updatedAt": created,
+            "source": {"currency": "usdc", "chain": "POLYGON"}, "destination": {"accountId": "x"},
+        }})
+    };
+    let time = "2026-11-25T10:00:00Z";
+    let records = [record("r-1", "TELEPORTED", time), record("r-2", "CREATED", "2026-11-25T11:00:00Z")];
+    upstream
+        .always(Act::json(200, serde_json::json!({"count": 2, "records": records, "nextCursor": time}).to_string()));
+    let (code, text) = conformance(&sandbox(&upstream.url()), &["--output", "json", "--request-id", "mine"]);
+    let told: Value = serde_json::from_str(&text).unwrap();
+    let facts = facts(&told);
+    for fact in ["pages", "states", "made-by-upstream", "amounts", "request-ids", "named-calls"] {
+        assert_eq!(facts[fact], "differs", "{fact}: {told:#}");
+    }
+    assert_eq!((facts["ranks"].as_str(), facts["equal-times"].as_str(), code), ("not-shown", "not-shown", 3));
+}

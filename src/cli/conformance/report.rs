@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::client::{ProbeAnswer, ProbeResult};
+use super::following::{FactResult, FactRow};
 use super::probes::{Probe, ProbeKind};
 use crate::base::json::{self as strict, Limits};
 use crate::catalog::{Listing, Operation};
@@ -18,6 +19,8 @@ const UNUSUAL: &str = "(unusual)";
 pub(super) struct ConformanceReport {
     base: String,
     rows: Vec<Row>,
+    /// What following payments relies on.
+    pub facts: Vec<FactRow>,
     headers: BTreeSet<String>,
     /// The codes that could be listed, by operation, list and status.
     proposals: BTreeMap<String, BTreeMap<&'static str, BTreeMap<u16, BTreeSet<String>>>>,
@@ -38,7 +41,8 @@ struct Row {
 
 impl ConformanceReport {
     pub fn new(base: String) -> ConformanceReport {
-        ConformanceReport { base, rows: Vec::new(), headers: BTreeSet::new(), proposals: BTreeMap::new() }
+        let (headers, proposals) = (BTreeSet::new(), BTreeMap::new());
+        ConformanceReport { base, rows: Vec::new(), facts: Vec::new(), headers, proposals }
     }
 
     pub fn add(&mut self, probe: &Probe, answer: ProbeResult) {
@@ -109,6 +113,7 @@ impl ConformanceReport {
 
     pub fn conforms(&self) -> bool {
         self.rows.iter().all(|row| row.failure.is_none() && row.drift.is_none() && !row.is_accepted)
+            && self.facts.iter().all(|row| row.result != FactResult::Differs)
     }
 
     pub fn json(&self) -> Value {
@@ -127,6 +132,7 @@ impl ConformanceReport {
             "upstream": self.base,
             "conforms": self.conforms(),
             "answers": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "following": self.facts.iter().map(FactRow::to_json).collect::<Vec<_>>(),
             "headers": self.headers,
             "proposals": self.proposals(),
         })
@@ -165,6 +171,19 @@ impl ConformanceReport {
                     "    ACCEPTED: this request cannot be valid; nothing more is sent to this operation".to_owned(),
                 );
             }
+        }
+        let mut followed = "";
+        for row in &self.facts {
+            if row.operation != followed {
+                lines.push(format!("what following relies on, of {}", row.operation));
+                followed = &row.operation;
+            }
+            let result = match row.result {
+                FactResult::BorneOut => "borne out",
+                FactResult::Differs => "DIFFERS",
+                FactResult::NotShown => "not shown",
+            };
+            lines.push(format!("  {:<16} {result}: {}", row.fact.as_str(), row.detail));
         }
         let headers: Vec<&str> = self.headers.iter().map(String::as_str).collect();
         lines.push(format!("headers of the answers: {}", headers.join(", ")));
