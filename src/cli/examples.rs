@@ -51,7 +51,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("audit archive", &["sluice audit archive sluice-audit --to /backup/sluice-audit"]),
     ("config show", &["sluice config show", "sluice config show --written --output csv"]),
     ("config schema", &["sluice config schema > sluice.schema.json"]),
-    ("conformance", &["sluice conformance --environment sandbox --output json"]),
+    (
+        "conformance",
+        &[
+            "sluice conformance --environment sandbox --output json",
+            "sluice conformance --environment sandbox --watch-secs 600 --request-id 5d0e5b1e-6a3c-4f60-8d8e-0d7b0a8a2f10",
+        ],
+    ),
     ("demo", &["sluice demo"]),
     ("doctor", &["sluice doctor", "sluice doctor --config gate-1/sluice.toml --output json"]),
     (
@@ -146,15 +152,35 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("man", &["sluice man --folder /usr/local/share/man/man1"]),
 ];
 
-/// Returns the command line with the examples of every command.
+/// The most examples of a group of commands.
+const MAX_OF_GROUP: usize = 4;
+
+/// Returns the command line with the examples of every command, and of every group the first ones of its commands.
 pub(super) fn command_line() -> Command {
-    let mut command = Cli::command();
-    for (path, examples) in EXAMPLES {
+    let of_commands = EXAMPLES.iter().map(|(path, examples)| ((*path).to_owned(), examples.to_vec()));
+    let of_groups = groups(&Cli::command(), "").into_iter().map(|group| {
+        let inside = |path: &str| path.strip_prefix(group.as_str()).is_some_and(|rest| rest.starts_with(' '));
+        let of = EXAMPLES.iter().filter(|(path, _)| inside(path)).filter_map(|(_, examples)| examples.first().copied());
+        let first = of.take(MAX_OF_GROUP).collect();
+        (group, first)
+    });
+    of_commands.chain(of_groups).fold(Cli::command(), |command, (path, examples): (String, Vec<&str>)| {
         let lines: String = examples.iter().map(|example| format!("\n  {example}")).collect();
         let words: Vec<&str> = path.split(' ').collect();
-        command = with_help(command, &words, &format!("Examples:{lines}"));
-    }
-    command
+        with_help(command, &words, &format!("Examples:{lines}"))
+    })
+}
+
+/// Returns the paths of the commands that have commands of their own.
+fn groups(command: &Command, path: &str) -> Vec<String> {
+    let inner = command.get_subcommands().filter(|inner| inner.has_subcommands());
+    let of = |inner: &Command| {
+        let path = format!("{path} {}", inner.get_name()).trim_start().to_owned();
+        let mut found = groups(inner, &path);
+        found.push(path);
+        found
+    };
+    inner.flat_map(of).collect()
 }
 
 fn with_help(command: Command, path: &[&str], text: &str) -> Command {
@@ -191,6 +217,18 @@ mod tests {
         words.push(word);
         words.retain(|word| !word.is_empty());
         words
+    }
+
+    #[test]
+    fn every_group_has_examples_of_its_commands() {
+        let command = command_line();
+        let groups = groups(&command, "");
+        assert!(groups.contains(&"payments".to_owned()) && groups.contains(&"approvals stand-in".to_owned()));
+        for group in groups {
+            let of = group.split(' ').fold(&command, |command, name| command.find_subcommand(name).unwrap());
+            let help = of.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("sluice {group} ")) && help.lines().count() <= MAX_OF_GROUP + 1, "{help}");
+        }
     }
 
     #[test]
