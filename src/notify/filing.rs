@@ -43,9 +43,28 @@ pub fn filed<'o>(commit: &Commit, outlets: impl Iterator<Item = &'o Outlet>) -> 
         return Vec::new();
     }
     let told = messages_of(commit);
+    let alerted = alerted(commit, &told);
     let pairs = outlets.flat_map(|outlet| told.iter().map(move |message| (outlet, message)));
-    let taken = pairs.filter(|(outlet, message)| outlet.takes(message.event, commit.environment));
+    let is_alerted = |outlet: &Outlet, event: NoticeEvent| is_alert(event) && alerted.contains(&outlet.name);
+    let taken = pairs.filter(|(outlet, message)| {
+        outlet.takes(message.event, commit.environment) || is_alerted(outlet, message.event)
+    });
     taken.flat_map(|(outlet, message)| steps(commit.environment, outlet, message)).collect()
+}
+
+/// The events that the rules may name webhooks for.
+fn is_alert(event: NoticeEvent) -> bool {
+    matches!(event, NoticeEvent::PaymentFailed | NoticeEvent::PaymentReturned)
+}
+
+/// The outlets that the rules name for these messages, whatever events they take.
+fn alerted(commit: &Commit, told: &[Message]) -> BTreeSet<String> {
+    if !told.iter().any(|message| is_alert(message.event)) {
+        return BTreeSet::new();
+    }
+    let entry = json::parse(&commit.entry, Limits::ANSWER).ok();
+    let names = entry.as_ref().and_then(|entry| entry.get("alert")).and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 fn steps(environment: Environment, outlet: &Outlet, message: &Message) -> [Step; 2] {

@@ -196,6 +196,25 @@ fn each_new_state_of_a_payment_is_told_once_whatever_it_means() {
 }
 
 #[test]
+fn whoever_the_rules_name_hears_of_failed_and_returned_payments_alone() {
+    let followed = |meaning: &str| {
+        let (key, value) = (key(Kind::Followed, "claim/request/p-1"), Bytes::from_static(b"{}"));
+        let entry = Entry::of(EntryKind::Followed).with("state", "S").with("meaning", meaning);
+        let entry = entry.with("record", "r-1").with("alert", ["a", "gone"]);
+        commit(entry, vec![Step::Replace { key, version: Number::new(5), value, keep: Keep::Forever }])
+    };
+    let (named, other) = (outlet("a", &[NoticeEvent::Held]), outlet("b", &[NoticeEvent::Held]));
+    for (meaning, told) in [("failed", 1), ("returned", 1), ("open", 0), ("settled", 0)] {
+        assert_eq!(messages(&followed(meaning), &[named.clone(), other.clone()]).len(), told, "{meaning}");
+    }
+    let twice = outlet("a", &[NoticeEvent::PaymentFailed]);
+    assert_eq!(messages(&followed("failed"), &[twice]).len(), 1, "one message, although both name it");
+    let mut elsewhere = named;
+    elsewhere.environments = BTreeSet::from([Environment::Sandbox]);
+    assert_eq!(messages(&followed("failed"), &[elsewhere]).len(), 0);
+}
+
+#[test]
 fn each_is_told_what_it_asked_for_under_one_name() {
     let held = of_hold(EntryKind::Held, &waits(HoldState::Pending, 0), 5);
     let mut elsewhere = all();

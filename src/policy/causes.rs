@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::limit::OverWindow;
+use super::limit_figures::OverWindow;
 use super::rule::Effect;
 use super::rules::{Reason, Verdict};
 use crate::base::digest::Fingerprint;

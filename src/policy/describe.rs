@@ -109,8 +109,13 @@ fn words_of_limit(limit: &Limit) -> String {
         Some(approval) => format!("what goes beyond waits for `{approval}`"),
         None => "what goes beyond is denied".to_owned(),
     };
+    let alert: Vec<String> = limit.alert.iter().map(|name| format!("`{name}`")).collect();
+    let alert = match alert.as_slice() {
+        [] => String::new(),
+        names => format!("; {} hears of payments that fail or come back", names.join(" and ")),
+    };
     format!(
-        "at most {} {window}{per}: {}{}; {over}",
+        "at most {} {window}{per}: {}{}; {over}{alert}",
         limit.most_in_words(),
         operations(&limit.operations),
         conditions(&limit.conditions)

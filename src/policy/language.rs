@@ -239,6 +239,7 @@ static LIMIT: PolicyTable = PolicyTable {
             Word(|| limit::WITHOUT.map(|(name, _)| name).into()),
             "The effect on operations whose bodies state no amount.",
         ),
+        optional("alert", List(&Text), "Webhooks that hear of payments it counts that fail or come back."),
         MODE,
     ],
     base: None,

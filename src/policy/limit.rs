@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _, Zoned};
-use serde::{Deserialize, Serialize};
 
 use super::KnownNames;
 use super::condition::{Condition, Sense};
@@ -65,6 +64,8 @@ pub struct Limit {
     pub(super) per: BTreeSet<LimitKey>,
     /// Whether an operation without an amount is denied; otherwise it does not count.
     pub(super) denies_without: bool,
+    /// The webhooks that hear when a payment that it counts fails or comes back.
+    pub alert: BTreeSet<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,17 +120,6 @@ pub struct Reservation {
 
 /// Nobody knows today's value of the currency of a maximum.
 pub(super) const NOT_VALUED: MissingFact = MissingFact("the value of the maximum's currency is too old");
-
-/// A window that a call exceeds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OverWindow {
-    pub key: String,
-    /// The most that it may contain together with the call.
-    pub up_to: u64,
-    /// The same in words: `1500 USD`.
-    pub words: String,
-}
 
 impl LimitKey {
     /// Whether the caller cannot choose the key anew with each request.
@@ -327,6 +317,8 @@ pub(super) fn read_limit(
     let asked = if reads.is_some() { BTreeSet::new() } else { operations.clone() };
     let denies_without = without(&mut table, max, &asked, known);
     let over = over(&mut table, words);
+    let alert = table.texts("alert", false).unwrap_or_default();
+    let alert = alert.into_iter().map(|(_, name)| name.into()).collect();
     let mode = table.choice("mode", &Mode::WORDS).unwrap_or(Mode::Enforce);
     let is_good = table.end(findings);
     let conditions = conditions.unwrap_or_default();
@@ -342,6 +334,7 @@ pub(super) fn read_limit(
         window: window?,
         per,
         denies_without,
+        alert,
     };
     is_good.then_some(read)
 }

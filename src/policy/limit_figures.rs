@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::limit::{Limit, Reservation, UNIT};
 use super::request::Facts;
 use crate::base::json::{self, Limits};
@@ -18,6 +20,17 @@ pub struct LimitFigures {
     pub asked: String,
     /// `None` where the call alone is over the limit: it will never have room.
     pub room: Option<LimitRoom>,
+}
+
+/// A window that a call exceeds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OverWindow {
+    pub key: String,
+    /// The most that it may contain together with the call.
+    pub up_to: u64,
+    /// The same in words: `1500 USD`.
+    pub words: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

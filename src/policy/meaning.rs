@@ -134,7 +134,7 @@ fn of_rule(rule: &Rule) -> Value {
 }
 
 fn of_limit(limit: &Limit) -> Value {
-    json!({
+    let mut meaning = json!({
         "ops": limit.operations.iter().map(|id| id.as_str()).collect::<BTreeSet<_>>(),
         "when": conditions(&limit.conditions),
         "window": match &limit.window {
@@ -154,7 +154,11 @@ fn of_limit(limit: &Limit) -> Value {
         "over": limit.over.as_deref(),
         "denies_without_amount": matches!(limit.max, Max::MicroUsd(_)) && limit.denies_without,
         "mode": limit.mode.as_str(),
-    })
+    });
+    if let Some(members) = meaning.as_object_mut().filter(|_| !limit.alert.is_empty()) {
+        members.insert("alert".to_owned(), limit.alert.iter().map(|name| name.as_ref()).collect());
+    }
+    meaning
 }
 
 fn of_approval(approval: &Approval) -> Value {

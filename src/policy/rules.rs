@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::acquaintance::fact_name;
 use super::condition::{Condition, Sense, cooldowns};
 use super::descriptions::Descriptions;
-use super::limit::{Limit, OverWindow, Reservation};
-use super::limit_figures::LimitFigures;
+use super::limit::{Limit, Reservation};
+use super::limit_figures::{LimitFigures, OverWindow};
 use super::rate::Mode;
 use super::request::{Facts, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};
@@ -105,6 +105,13 @@ impl Rules {
         let cooldowns = cooldowns(of_rules.chain(limits.iter().flat_map(|limit| &limit.conditions)));
         let descriptions = Descriptions::default();
         Rules { rules, limits, approvals, groups, valuation, descriptions, cooldowns, index }
+    }
+
+    /// Returns the webhooks that hear of a payment that fails or comes back, by the limits that count it.
+    pub fn alerted<'r>(&'r self, limits: impl Iterator<Item = &'r str>) -> BTreeSet<&'r str> {
+        let named: BTreeSet<&str> = limits.collect();
+        let counting = self.limits.iter().filter(|limit| named.contains(&*limit.id));
+        counting.flat_map(|limit| limit.alert.iter().map(|name| &**name)).collect()
     }
 
     /// Decides a request.

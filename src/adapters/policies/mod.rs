@@ -28,6 +28,7 @@ pub struct PolicyFolder {
     folder: PathBuf,
     catalog: Arc<Catalog>,
     issuers: Vec<String>,
+    webhooks: Vec<String>,
     can_share: bool,
     /// The environments without a credential, where upstream gets callers' own tokens: nothing can be sent there later.
     forwarding: Vec<Environment>,
@@ -57,7 +58,8 @@ impl PolicyFolder {
         let issuers = config.issuers.iter().map(|issuer| issuer.name.clone()).collect();
         let forwards = |one: &&EnvironmentConfig| matches!(one.credential, CredentialConfig::Forward);
         let forwarding = config.environments.iter().filter(forwards).map(|one| one.environment).collect();
-        Ok(PolicyFolder { folder, catalog, issuers, can_share: config.redis.is_some(), forwarding })
+        let webhooks = config.webhooks.iter().map(|webhook| webhook.name.clone()).collect();
+        Ok(PolicyFolder { folder, catalog, issuers, webhooks, can_share: config.redis.is_some(), forwarding })
     }
 
     /// Reads the set, or returns all findings.
@@ -89,8 +91,23 @@ impl PolicyFolder {
         if !unsendable.is_empty() {
             return Err(placed(&self.folder, unsendable));
         }
+        let unheard: Vec<Finding> = self.unheard(&read.policies).collect();
+        if !unheard.is_empty() {
+            return Err(placed(&self.folder, unheard));
+        }
         let warnings = placed(&self.folder, read.warnings);
         Ok(LoadedPolicies { catalog: self.catalog.clone(), policies: read.policies, warnings, texts, seen })
+    }
+
+    /// Returns a finding for each webhook that a limit names and the configuration does not have.
+    fn unheard<'p>(&'p self, policies: &'p Policies) -> impl Iterator<Item = Finding> + 'p {
+        let named =
+            policies.rules.limits.iter().flat_map(|limit| limit.alert.iter().map(move |name| (&limit.id, name)));
+        let unknown = named.filter(|(_, name)| !self.webhooks.iter().any(|known| **known == ***name));
+        unknown.map(|(limit, name)| {
+            let text = format!("limit `{limit}` alerts `{name}`, and the configuration has no `[webhook.{name}]`");
+            Finding::error("", text).remedy("add the webhook to the configuration, or correct `alert`")
+        })
     }
 
     /// Returns warnings about a valid set, what expires among them; the analysis takes a while, and blocks nothing.

@@ -288,7 +288,7 @@ impl Reading<'_> {
         let mut book = RecordBook::new(self.with, self.snapshot, self.operation, self.follow, &progress.baseline);
         loop {
             let (end, seen) = self.read_page(&mut book, before).await?;
-            newest = newest.max(seen.filter(|seen| *seen <= latest).unwrap_or(newest));
+            newest = newest.max(seen.unwrap_or(newest));
             of_head = of_head.saturating_sub(1);
             match end {
                 PageEnd::Broken => return Ok(false),
@@ -331,7 +331,7 @@ impl Reading<'_> {
         Ok(true)
     }
 
-    /// Reads a page and judges its records; returns also the time of the latest.
+    /// Reads a page and judges its records; returns also the time of the latest that is not of the future.
     async fn read_page(
         &mut self,
         book: &mut RecordBook<'_>,
@@ -341,15 +341,19 @@ impl Reading<'_> {
         let Some(page) = self.with.page(&self.snapshot.catalog, self.operation, self.follow, before).await else {
             return Ok((PageEnd::Broken, None));
         };
-        for record in &page.records {
+        let latest = self.with.latest();
+        // A record of the future is not the latest.
+        let newest = page.records.iter().map(|record| record.created).filter(|created| *created <= latest).max();
+        for mut record in page.records {
+            // A change in the future does not make all later ones stale.
+            record.updated = record.updated.filter(|updated| *updated <= latest);
             if self.list.remembered.get(&record.id) == Some(&record.digest) {
                 continue;
             }
-            if book.judge(record).await? {
+            if book.judge(&record).await? {
                 self.list.remembered.insert(record.id.clone(), record.digest);
             }
         }
-        let newest = page.records.iter().map(|record| record.created).max();
         let end = match (page.count < PAGE, page.last) {
             (true, _) => PageEnd::Last,
             (false, None) => PageEnd::Broken,

@@ -39,10 +39,15 @@ impl<'f> RecordBook<'f> {
     /// Judges a record, and returns whether nothing is left to do until it changes.
     pub async fn judge(&mut self, record: &ListedRecord) -> Result<bool, StoreFault> {
         if self.follow.rank(&record.state).is_none() {
+            self.with.node.metrics.listed_unreadable(
+                self.with.egress.environment.as_str(),
+                self.operation.id.as_str(),
+                1,
+            );
             tracing::warn!(
                 record = record.id,
                 state = record.state,
-                "upstream lists a state that the contract does not"
+                "upstream lists a state that the contract does not: the payment stays in its last known state"
             );
         }
         match self.judge_known(record).await {
@@ -190,6 +195,7 @@ impl<'f> RecordBook<'f> {
             follow: self.follow,
             record,
             value: asked.and_then(|asked| shown_value(asked, &record.moves, valuation, now)),
+            rules: &self.snapshot.policies.rules,
             node: &self.with.node.id,
             keep: self.with.pace.keep,
         }

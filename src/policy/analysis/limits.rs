@@ -116,6 +116,9 @@ fn aspects(sides: Sides<'_>, old: &Limit, new: &Limit) -> Vec<(&'static str, Lim
             _ => None,
         },
     );
+    let hear_more = new.alert.is_superset(&old.alert);
+    let alert = if hear_more { LimitWay::Tighter } else { LimitWay::Looser };
+    tell("who hears of payments that fail or come back", (old.alert != new.alert).then_some(alert));
     tell(
         "who may exceed it",
         match (&old.over, &new.over) {

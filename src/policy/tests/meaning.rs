@@ -99,6 +99,7 @@ fn whatever_could_decide_otherwise_changes_the_version() {
         ("500 USD", "500.01 USD", "changed: limit day"),
         ("500 USD", "500 calls", "changed: limit day"),
         ("over = \"deny\"", "over = \"hold\"\napproval = \"one\"", "changed: limit day"),
+        ("over = \"deny\"", "over = \"deny\"\nalert = [\"treasury\"]", "changed: limit day"),
         ("over = \"deny\"", "over = \"deny\"\nwhen = { chain = \"BASE\" }", "changed: limit day"),
         ("10/s", "10/s burst 11", "changed: rate fast"),
         ("10/s", "600/m burst 10", "changed: rate fast"),

@@ -14,7 +14,7 @@ use crate::base::ids::{Environment, OperationId};
 use crate::base::money::MicroUsd;
 use crate::catalog::{Follow, StateMeaning};
 use crate::ledger::{Commit, Index, Keep, NodeId, Number, Step, Versioned};
-use crate::policy::counts_calls;
+use crate::policy::{Rules, counts_calls};
 use crate::stations::claim::{AttemptEnd, BookedWindow, Claim, ClaimState, Freeze};
 
 /// A record as one page shows it.
@@ -26,6 +26,8 @@ pub struct Sighting<'a> {
     pub record: &'a ListedRecord,
     /// The value of what it moves, where that is not what was counted.
     pub value: Option<MicroUsd>,
+    /// The rules in force, which name whoever hears of payments that fail or come back.
+    pub rules: &'a Rules,
     pub node: &'a NodeId,
     /// How long the record of the payment is kept.
     pub keep: Duration,
@@ -145,6 +147,11 @@ fn commit(
     }
     if let Some((_, meaning)) = &change.moved {
         entry = entry.with("meaning", meaning.as_str());
+        if matches!(meaning, StateMeaning::Failed | StateMeaning::Returned) {
+            let alert = seen.rules.alerted(next.windows.iter().map(|counted| counted.window.limit.as_str()));
+            let alert = (!alert.is_empty()).then(|| alert.into_iter().collect::<Vec<_>>());
+            entry = entry.with("alert", alert);
+        }
     }
     if let Some(windows) = change.windows {
         let value = next.windows.iter().find(|counted| !counts_calls(&counted.window)).map(|counted| counted.units);

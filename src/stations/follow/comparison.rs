@@ -11,7 +11,7 @@ word_enum! {
     pub enum RecordProblem {
         /// No claim has its requestId.
         UnknownRequest = "unknown-request",
-        /// The call with its requestId was never sent.
+        /// The call with its requestId was never sent as this operation.
         NeverSent = "never-sent",
         /// Another record has its requestId, too.
         SecondRecord = "second-record",
@@ -27,7 +27,7 @@ impl RecordProblem {
     pub fn in_words(self) -> &'static str {
         match self {
             RecordProblem::UnknownRequest => "no gate sent a call with its requestId",
-            RecordProblem::NeverSent => "the call with its requestId was never sent",
+            RecordProblem::NeverSent => "the call with its requestId was held, refused, or is another operation",
             RecordProblem::SecondRecord => "another record has the same requestId",
             RecordProblem::OtherAmount => "it moves another amount than the call asked for",
             RecordProblem::OtherPayee => "it pays somebody else than the call asked for",

@@ -12,6 +12,9 @@ use crate::catalog::{Follow, Movement, Operation};
 
 /// The longest requestId that is read; a longer one is none of ours.
 const MAX_REQUEST_ID: usize = 128;
+/// The largest exponent of an amount, and the most characters before it.
+const MAX_EXPONENT: u32 = 30;
+const MAX_NUMBER: usize = 32;
 
 /// A payment as upstream lists it. Times are microseconds since 1970, by upstream's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub struct ListedPage {
     pub unreadable: usize,
     /// How many records the page has.
     pub count: usize,
-    /// The time of the last record, from which the next page continues.
+    /// The time of the last record that has one, from which the next page continues.
     pub last: Option<i64>,
 }
 
@@ -54,7 +57,8 @@ pub fn listed_page(operation: &Operation, follow: &Follow, page: &[u8], most: us
     Some(ListedPage {
         unreadable: items.len().saturating_sub(records.len()),
         count: items.len(),
-        last: items.last().and_then(|item| time(&follow.created_at, item)),
+        // A record without a time, at the end of a page, does not hide the older ones.
+        last: items.iter().rev().find_map(|item| time(&follow.created_at, item)),
         records,
     })
 }
@@ -73,13 +77,64 @@ fn record(operation: &Operation, follow: &Follow, item: &Value) -> Option<Listed
         created: time(&follow.created_at, item)?,
         updated: follow.updated_at.as_ref().and_then(|pointer| time(pointer, item)),
         is_upstreams: follow.made_by_upstream.as_ref().is_some_and(is_set),
-        moves: operation.movement(details)?,
+        moves: in_plain_digits(operation.movement(details)?),
         digest: Fingerprint::of(&[&json::to_bytes(item)]),
         record: item.clone(),
     })
 }
 
+/// Returns the movement with amounts in digits: many JSON writers write large numbers as `1.0E7`.
+fn in_plain_digits(mut moves: Movement) -> Movement {
+    for amount in [&mut moves.source.amount, &mut moves.destination.amount].into_iter().flatten() {
+        if let Some(plain) = expanded(amount) {
+            *amount = plain;
+        }
+    }
+    moves
+}
+
+/// Writes `1.25e3` as `1250.00`; `None` where the text has no exponent, or one beyond every amount.
+fn expanded(text: &str) -> Option<String> {
+    let (number, exponent) = text.split_once(['e', 'E'])?;
+    let exponent: i32 = exponent.parse().ok().filter(|exponent: &i32| exponent.unsigned_abs() <= MAX_EXPONENT)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || number.len() > MAX_NUMBER || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    let shift = usize::try_from(exponent.unsigned_abs()).ok()?;
+    let zeros = "0".repeat(shift);
+    let (digits, point) = if exponent < 0 {
+        (format!("{zeros}{whole}{fraction}"), whole.len())
+    } else {
+        (format!("{whole}{fraction}{zeros}"), whole.len().checked_add(shift)?)
+    };
+    let (whole, fraction) = digits.split_at_checked(point)?;
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Some(if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") })
+}
+
 fn time(pointer: &Pointer, item: &Value) -> Option<i64> {
     let time: Timestamp = pointer.get(item)?.as_str()?.parse().ok()?;
     Some(time.as_microsecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expanded;
+
+    #[test]
+    fn an_exponent_becomes_digits_and_nothing_else_does() {
+        for (text, plain) in
+            [("1.0E7", "10000000"), ("1.25e3", "1250"), ("1e+2", "100"), ("5e-1", "0.5"), ("12.5e-3", "0.0125")]
+        {
+            let told = expanded(text).unwrap();
+            let [told, plain] = [told.as_str(), plain].map(|text| crate::base::money::Decimal::parse(text).unwrap());
+            assert!(told.compare(plain).is_eq(), "{text}");
+        }
+        for text in ["10", "e5", "1e", "1e999999999999", "1e31", "-1e2", "1.2.3e1", "1e1e1", "0x1e1"] {
+            assert_eq!(expanded(text), None, "{text}");
+        }
+    }
 }

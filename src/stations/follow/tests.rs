@@ -12,7 +12,7 @@ use crate::catalog::{Catalog, Operation, SchemaFiles, StateMeaning};
 use crate::ledger::{
     Commit, JournalId, Kind, NodeId, Number, RecordKey, Sender, Step, StoreTime, Versioned, WindowKey, WindowSpan,
 };
-use crate::policy::Valuation;
+use crate::policy::{Rules, Valuation};
 use crate::stations::claim::{
     AttemptEnd, BookedWindow, Booking, Claim, ClaimState, Owner, PastAttempt, SentRequest, StoredAnswer,
 };
@@ -101,12 +101,14 @@ impl Followed {
         let node = NodeId::parse("a").unwrap();
         let claim = claim(&operation, done(true), AttemptEnd::Executed);
         let value = shown_value(claim.moves.as_ref().unwrap(), &record.moves, &Valuation::default(), 0);
+        let rules = Rules::default();
         let seen = Sighting {
             environment: ENVIRONMENT,
             operation: &operation.id,
             follow: operation.follow.as_ref().unwrap(),
             record: &record,
             value,
+            rules: &rules,
             node: &node,
             keep: Duration::from_secs(1),
         };
@@ -204,12 +206,14 @@ fn a_claim_that_was_called_unexecuted_is_proved_wrong_and_one_never_sent_is_fore
     let verdict = |claim: &Claim, state: &str, amount: Value| {
         let record = listed(&operation, "u-1", state, T1, amount);
         let (follow, keep) = (operation.follow.as_ref().unwrap(), Duration::ZERO);
+        let rules = Rules::default();
         let seen = Sighting {
             environment: ENVIRONMENT,
             operation: &operation.id,
             follow,
             record: &record,
             value: None,
+            rules: &rules,
             node: &node,
             keep,
         };

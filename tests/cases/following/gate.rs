@@ -173,3 +173,35 @@ fn an_upstream_whose_list_is_away_stops_nothing() {
     assert_eq!(pay(&gate, &id(1), "10").status, 201);
     assert_eq!(gate.probe("/readyz/money").status, 200);
 }
+
+#[test]
+fn a_limit_names_whom_failed_and_returned_payments_alert() {
+    let (simulated, hooks) = (Simulated::start_with(&["--pace-ms", "100"]), Upstream::start());
+    hooks.always(Act::json(200, "{}"));
+    let rules = super::RULES.replacen("over = \"deny\"", "over = \"deny\"\nalert = [\"treasury\"]", 1);
+    let setup = before(&simulated)
+        .file("policies/everything.toml", &rules)
+        .set("webhook.treasury", "url", &format!("{}/in", hooks.url()))
+        .set("webhook.treasury", "format", "chat")
+        .set_raw("webhook.treasury", "allow_private", "true")
+        .set_raw("webhook.treasury", "events", r#"["hold.held"]"#);
+    let gate = setup.start();
+    pay(&gate, &id(1), "13.13");
+    pay(&gate, &id(2), "16.16");
+    pay(&gate, &id(3), "100");
+    wait_until("each to be at its end", || {
+        let all = listed(&gate);
+        [(1, "failed"), (2, "returned"), (3, "paid")].iter().all(|(n, status)| all[&id(*n)].0 == *status)
+    });
+    wait_until("the webhook to hear of the two", || hooks.seen().len() == 2);
+    let told: Vec<String> = hooks.seen().iter().map(|seen| seen.text()).collect();
+    assert!(told.iter().any(|told| told.contains("A payment failed")), "{told:?}");
+    assert!(told.iter().any(|told| told.contains("A payment came back")), "{told:?}");
+
+    // A webhook that the configuration lacks is an error, not silence.
+    let setup = gate.kill().file("policies/everything.toml", &rules.replace("treasury", "treasurer"));
+    let config = setup.write();
+    let output = sluice(&["check", "--config", config.to_str().unwrap()]).output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(!output.status.success() && text.contains("no `[webhook.treasurer]`"), "{text}");
+}

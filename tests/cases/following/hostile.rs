@@ -29,7 +29,11 @@ fn record(n: usize, request_id: &str, amount: Value, state: &str) -> Value {
 }
 
 fn page(records: &[Value]) -> Act {
-    Act::json(200, json!({"count": records.len(), "records": records, "nextCursor": ""}).to_string())
+    Act::json(200, page_text(records))
+}
+
+fn page_text(records: &[Value]) -> String {
+    json!({"count": records.len(), "records": records, "nextCursor": ""}).to_string()
 }
 
 fn counted(gate: &Gate, metric: &str, labels: &str) -> u64 {
@@ -121,4 +125,60 @@ fn pages_without_end_form_or_bound_are_counted_and_move_nothing() {
     assert_eq!(followed(&gate, "CREATED", "open"), 0);
     let shown = ask(&gate, "GET", &format!("payments/production/{}", id(1)), &operator("ops-1"), None).json();
     assert_eq!((&shown["status"], &shown["state"]), (&json!("paid"), &json!("COMPLETED")), "{shown}");
+}
+
+#[test]
+fn odd_numbers_times_and_states_raise_no_false_alarm_and_hide_nothing() {
+    let upstream = Upstream::start();
+    let gate = paid_once(&upstream);
+    // The same amount, as many JSON writers write it, in a state that the contract does not know.
+    let text = page_text(&[record(1, &id(1), json!(10), "CREATED")]).replace("\"amount\":10,", "\"amount\":1.0E1,");
+    assert!(text.contains("1.0E1"), "{text}");
+    upstream.always(Act::json(200, text));
+    wait_until("it to be followed", || followed(&gate, "CREATED", "open") == 1);
+    let unreadable = || counted(&gate, "sluice_follow_unreadable_total", "");
+    let before = unreadable();
+    let mut odd = record(1, &id(1), json!(10), "TELEPORTED");
+    odd["transferDetails"]["updatedAt"] = json!("2999-01-01T00:00:00Z");
+    upstream.always(page(&[odd]));
+    wait_until("the unknown state to be counted", || unreadable() > before);
+    let read = || counted(&gate, "sluice_follow_readings_total", r#",result="read""#);
+    let from = read();
+    wait_until("further readings", || read() >= from + 3);
+    assert_eq!(unreadable(), before + 1, "once for each change of the record");
+    // Another offset of the zone, and a record without a time at the end of the page.
+    let mut zoned = record(1, &id(1), json!(10), "COMPLETED");
+    zoned["transferDetails"]["createdAt"] = json!("2026-11-25T12:00:00.001+02:00");
+    let mut timeless = record(4, "ffffffff-0000-4000-8000-000000000004", json!(1), "CREATED");
+    timeless["transferDetails"]["createdAt"] = json!("yesterday");
+    upstream.always(page(&[zoned, timeless]));
+    wait_until("the good one", || followed(&gate, "COMPLETED", "settled") == 1);
+    let problems = ["other-amount", "other-payee", "second-record", "unknown-request", "never-sent"];
+    assert_eq!(problems.map(|problem| foreign(&gate, problem)), [0; 5]);
+    // An amount beyond every number raises an alert, and what was counted stays.
+    let text = page_text(&[record(1, &id(1), json!(10), "COMPLETED")]);
+    upstream.always(Act::json(200, text.replace("\"amount\":10,", &format!("\"amount\":{},", "9".repeat(40)))));
+    wait_until("the alert", || foreign(&gate, "other-amount") == 1);
+    let usage = ask(&gate, "GET", "usage", &operator("ops-1"), None).json();
+    assert!(usage["usage"].to_string().contains("10000000"), "{usage}");
+}
+
+#[test]
+fn a_record_with_the_request_id_of_a_swap_is_foreign() {
+    let upstream = Upstream::start();
+    upstream.always(page(&[]));
+    let rules = "[[rule]]\nid = \"all\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+    let gate = following(Setup::of(&upstream)).file("policies/everything.toml", rules).start();
+    wait_until("the baseline", || counted(&gate, "sluice_follow_readings_total", r#",result="read""#) >= 1);
+    let swap = json!({
+        "requestId": id(1),
+        "source": {"userId": "0e8e9f1c-2f53-4a5e-9a52-6a1c0f7d4e22", "chain": "POLYGON", "currency": "usdt", "amount": "10"},
+        "destination": {"chain": "POLYGON", "currency": "usdc", "userId": "0e8e9f1c-2f53-4a5e-9a52-6a1c0f7d4e22"},
+    });
+    upstream.always(Act::done(201));
+    let answer = post("/v2/wallets/swaps").json(swap.to_string()).send(gate.production());
+    assert_eq!(answer.status, 201, "{answer}");
+    upstream.always(page(&[record(1, &id(1), json!(10), "CREATED")]));
+    wait_until("the record to be foreign", || foreign(&gate, "never-sent") == 1);
+    assert_eq!(followed(&gate, "CREATED", "open"), 0);
 }
