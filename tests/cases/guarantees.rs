@@ -166,11 +166,16 @@ const GUARANTEES: &[Guarantee] = &[
                 "`store.all_nodes` lists all gates.",
                 "A gate that nobody waits for may know payments that the others do not.",
             ),
+            (
+                "A managed Redis has the traits that `redis.trusted` names.",
+                "A payment that it forgets, and that no journal has, may be made twice.",
+            ),
         ],
         tests: &[
             "memory::a_redis_that_is_flushed_under_live_gates_is_rebuilt_and_pays_nothing_twice",
             "memory::a_failover_to_a_replica_that_lagged_pays_nothing_twice",
             "memory::an_older_copy_is_noticed_and_made_whole",
+            "clusters::a_split_between_the_nodes_pays_at_the_side_of_the_majority_alone",
             "rebuilt::a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store",
             "archived::a_snapshot_that_was_changed_opens_nothing",
             "clocks::a_gate_whose_clock_is_wrong_at_a_start_closes_its_own_money_only",
