@@ -61,9 +61,7 @@ timeout_ms = 500
 
 def read_readiness(gate: KillableGate) -> str:
     """Returns whether money could move at a gate, with the reasons why not."""
-    log = gate.program.log if gate.program else []
-    found = [line["address"] for line in log if line.get("message") == "listening for probes"]
-    connection = HTTPConnection(found[-1] if found else "127.0.0.1:9", timeout=10)
+    connection = HTTPConnection(gate.addresses.get("probes", "127.0.0.1:9"), timeout=10)
     try:
         connection.request("GET", "/readyz/money")
         response = connection.getresponse()

@@ -78,12 +78,15 @@ class KillableGate:
         self.program: Program | None = None
         # The logs of all its processes.
         self.logs: list[list[LogLine]] = []
+        # By environment, and `probes`: of the running process.
+        self.addresses: dict[str, str] = {}
 
     def start(self) -> None:
         command: list[str | Path] = [self.binary, "serve", "--config", self.folder / "sluice.toml"]
         self.program = Program(spawn(command, self.environment))
         self.logs.append(self.program.log)
         addresses: dict[str, str] = {}
+        self.addresses = addresses
         self.program.wait_for(lambda line: note_address(line, addresses))
 
     @property
