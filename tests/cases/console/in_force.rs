@@ -328,3 +328,32 @@ fn a_gate_that_cannot_run_the_set_serves_reads_and_says_so() {
     );
     assert_eq!((right.metric("sluice_policy_not_run"), right.probe("/readyz").status), (1, 200));
 }
+
+/// The journal from which the Redis was rebuilt lacks the set; the awaited one has it.
+#[test]
+fn a_set_that_took_force_while_a_gate_stood_still_is_in_force_again_with_the_awaited_journal() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"].map(|node| with(setup(&upstream, &redis.url(), node), LOOSE).start().ready());
+    assert_eq!(pay(&left, "r-1", "80").status, 200);
+    let first = version(&left);
+    wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    left.signal("STOP");
+    write(&right, TIGHT);
+    wait_until("the set is in force", || version(&right) != first);
+    let second = version(&right);
+    assert_eq!(pay(&right, "r-2", "20").status, 200);
+    let right = right.kill();
+    redis.ask(&["FLUSHALL"]);
+    left.signal("CONT");
+    wait_until("money to be closed", || pay(&left, "r-3", "20").code() == "FROZEN");
+    let right = right.start().ready();
+    for gate in [&left, &right] {
+        wait_until("the set is in force", || version(gate) == second);
+    }
+    wait_until("money to open", || pay(&left, "r-3", "20").status == 200);
+    assert_eq!([pay(&left, "r-4", "80").status, pay(&right, "r-5", "80").status], [403, 403]);
+    // Another loss finds it in each journal.
+    redis.ask(&["FLUSHALL"]);
+    wait_until("money to open", || pay(&left, "r-6", "20").status == 200);
+    assert_eq!((pay(&left, "r-7", "80").status, version(&left)), (403, second));
+}
