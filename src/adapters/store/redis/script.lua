@@ -322,8 +322,7 @@ local function commit()
   -- What is written, as arguments of one command each: records in the order of their steps, with `number` still open.
   local created, wholes, goners, contents = {}, {}, {}, {}
   local turns, settled, gone, changed = {}, {}, {}, {}
-  -- Whether a window had slots before this commit.
-  local had_slots = {}
+  local opened, emptied = {}, {}
   local due, earliest, removed = {}, {}, {}
   local corrections = {}
 
@@ -367,12 +366,6 @@ local function commit()
     created[nth], wholes[nth], goners[nth], contents[nth] = place, whole_until, gone_at, value
   end
 
-  local function note_window(place, window)
-    if had_slots[place] == nil then
-      had_slots[place] = window ~= ''
-    end
-  end
-
   local function add_to_slot(place, begins, ends, units, matters)
     local window = values[place] or ''
     local first, before, matters_before = slot_in(window, begins, ends)
@@ -380,7 +373,9 @@ local function commit()
       turns[#turns + 1] = text(matters)
       turns[#turns + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
     end
-    note_window(place, window)
+    if window == '' then
+      opened[#opened + 1], opened[#opened + 2] = 0, string.sub(names[place], 4)
+    end
     matters = math.max(matters, matters_before or 0)
     values[place] = with_slot(window, first, begins, ends, math.min((before or 0) + units, MAX_EXACT), matters)
     changed[place] = true
@@ -394,11 +389,13 @@ local function commit()
       return
     end
     local left = before > units and before - units or nil
-    note_window(place, window)
     values[place] = with_slot(window, first, begins, ends, left, matters)
     changed[place] = true
     if not left then
       settled[#settled + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
+    end
+    if values[place] == '' then
+      emptied[#emptied + 1] = string.sub(names[place], 4)
     end
   end
 
@@ -546,18 +543,11 @@ local function commit()
     sets[#sets + 1] = keys[place]
     sets[#sets + 1] = packed_record(shown, written, wholes[nth], goners[nth], 'w', contents[nth])
   end
-  local opened, emptied = {}, {}
   for place in pairs(changed) do
     if values[place] == '' then
       gone[#gone + 1] = keys[place]
-      if had_slots[place] then
-        emptied[#emptied + 1] = string.sub(names[place], 4)
-      end
     else
       sets[#sets + 1], sets[#sets + 2] = keys[place], values[place]
-      if had_slots[place] == false then
-        opened[#opened + 1], opened[#opened + 2] = 0, string.sub(names[place], 4)
-      end
     end
   end
   -- The values of the entry are those of the steps, where it says so.
