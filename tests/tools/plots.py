@@ -79,7 +79,7 @@ def draw(title: str, x_name: str, lines: Sequence[Line], shown: Callable[[float]
 
     def place(x: float, y: float) -> str:
         across = LEFT + (x - first) / (last - first) * (WIDTH - LEFT - RIGHT)
-        down = HEIGHT - BOTTOM - min(y, most) / most * (HEIGHT - TOP - BOTTOM)
+        down = HEIGHT - BOTTOM - y / most * (HEIGHT - TOP - BOTTOM)
         return f"{across:.1f},{down:.1f}"
 
     parts = [
@@ -126,10 +126,15 @@ def drawings(figures: dict[str, Any]) -> dict[str, str]:
     ]
     gates = range(1, MOST_GATES + 1)
     rate = [
-        *(Line(f"gates, {cores} cores each", [(n, costs.gates_rate(n, cores)) for n in gates]) for cores in CORES),
+        *(
+            Line(
+                f"gates, {cores} core{'s' if cores > 1 else ''} each", [(n, costs.gates_rate(n, cores)) for n in gates]
+            )
+            for cores in CORES
+        ),
         Line("one Redis", [(n, costs.redis_rate(n)) for n in gates], is_dashed=True),
     ]
-    top = max(costs.redis_rate(1), costs.gates_rate(MOST_GATES, CORES[1]))
+    top = max(costs.redis_rate(1), costs.gates_rate(MOST_GATES, CORES[-1]))
     per_day = [1, 2, 5, 10, 20]
     memory = [
         Line(f"{answers} + {spent} days", [(n, kept_bytes(figures, n, answers, spent) / 1e9) for n in per_day])
