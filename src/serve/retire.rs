@@ -178,12 +178,13 @@ async fn what_is_awaited(node: &Node) -> Result<Option<String>, RetireError> {
         };
         let Some(Content::Whole(bytes)) = record.map(|record| record.content) else { continue };
         let forgotten = Forgotten::read(&bytes);
+        // Also of a journal that does not open money, the claims are told.
+        if forgotten.nodes.contains_key(&node.id) {
+            return Ok(Some(format!("{environment} waits for this journal")));
+        }
         let own = format!("`{}` came with ", node.id);
         if let Some(reason) = forgotten.reasons.iter().find(|reason| reason.starts_with(&own)) {
             return Err(RetireError::NotWhole(reason.clone()));
-        }
-        if forgotten.nodes.contains_key(&node.id) {
-            return Ok(Some(format!("{environment} waits for this journal")));
         }
     }
     Ok(None)
