@@ -5,27 +5,11 @@ use crate::support::clock::wait_until;
 use crate::support::{Caller, Gate, Redis, Setup, Upstream};
 
 /// Two limits that count each payment.
-const LIMITS: &str = r#"
-[[limit]]
-id = "day"
-ops = ["createSwap"]
-window = "rolling 24h"
-per = ["caller"]
-max = "1000000000 USD"
-over = "deny"
-
-[[limit]]
-id = "hour"
-ops = ["createSwap"]
-window = "rolling 1h"
-per = ["environment"]
-max = "1000000000 USD"
-over = "deny"
-"#;
+const LIMITS: &str = include_str!("../support/two_limits.toml");
 /// The most commands of the Redis that a payment takes, both of its scripts included.
 const MAX_COMMANDS: usize = 20;
 /// The most bytes that a payment brings into the Redis.
-const MAX_BYTES: usize = 11_500;
+const MAX_BYTES: usize = 4_500;
 
 fn on_redis(upstream: &Upstream, redis: &Redis) -> Setup {
     let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", "left");

@@ -185,6 +185,20 @@ fn a_payment_whose_journal_lacks_the_outcome_is_unknown_after_a_retirement() {
     assert_eq!(upstream.seen().len(), sent);
 }
 
+/// Two gates that have paid; the journal of `right` begins in the middle.
+fn with_a_new_folder(upstream: &Upstream, redis: &Redis) -> ([Gate; 2], Vec<Call>) {
+    let [left, right] = pair(upstream, redis);
+    let mut calls = vec![paid(&left), paid(&right)];
+    wait_until("both journals to have it", || waits_for_nothing(redis));
+    let stopped = right.end();
+    fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
+    redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
+    let right = stopped.start().ready();
+    calls.extend([paid(&right), paid(&left)]);
+    wait_until("both journals to have it", || waits_for_nothing(redis));
+    ([left, right], calls)
+}
+
 /// `right` paid last, and its journal begins in the middle; `left` knows all but that payment.
 struct Joining {
     upstream: Upstream,
@@ -197,15 +211,7 @@ struct Joining {
 /// The Redis is emptied, and rebuilt from the journal of `left` alone.
 fn rebuilt_without_the_last() -> Joining {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let [left, right] = pair(&upstream, &redis);
-    let mut calls = vec![paid(&left), paid(&right)];
-    wait_until("both journals to have it", || waits_for_nothing(&redis));
-    let stopped = right.end();
-    fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
-    redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
-    let right = stopped.start().ready();
-    calls.extend([paid(&right), paid(&left)]);
-    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    let ([left, right], mut calls) = with_a_new_folder(&upstream, &redis);
     left.signal("STOP");
     calls.push(paid(&right));
     let executed = || journal_of(&right).matches("\"what\":\"executed\"").count();
@@ -257,15 +263,7 @@ fn a_journal_that_begins_in_the_middle_and_comes_alone_gives_way_to_the_one_that
 #[test]
 fn a_journal_that_begins_in_the_middle_retires_and_names_what_it_lacks() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let [left, right] = pair(&upstream, &redis);
-    let mut calls = vec![paid(&left), paid(&right)];
-    wait_until("both journals to have it", || waits_for_nothing(&redis));
-    let stopped = right.end();
-    fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
-    redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
-    let right = stopped.start().ready();
-    calls.extend([paid(&right), paid(&left)]);
-    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    let ([left, right], calls) = with_a_new_folder(&upstream, &redis);
     let stopped = right.kill();
     let copy = shipped(&stopped);
     let asks = setup(&upstream, &redis.url(), "asks");

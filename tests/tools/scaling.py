@@ -39,23 +39,7 @@ GATE_CORE, OTHER_CORE = "0", "1"
 # How many payments tell what one takes in memory.
 MEASURED_PAYMENTS = 4_000
 CLAIMS_AT_ONCE = 2_000
-LIMITS = """
-[[limit]]
-id = "day"
-ops = ["createSwap"]
-window = "rolling 24h"
-per = ["caller"]
-max = "1000000000 USD"
-over = "deny"
-
-[[limit]]
-id = "hour"
-ops = ["createSwap"]
-window = "rolling 1h"
-per = ["environment"]
-max = "1000000000 USD"
-over = "deny"
-"""
+LIMITS = (Path(__file__).parents[1] / "support" / "two_limits.toml").read_text(encoding="utf-8")
 ROOT = "sluice:{production}"
 # Copies a settled claim under other names, as a commit writes it.
 COPY = """
