@@ -4,10 +4,11 @@ Usage: `python tests/tools/forgets.py SLUICE [--long] [--seed N]`.
 
 Callers make swaps at any gate, and repeat each until its outcome is known. Meanwhile the Redis is emptied, set back to
 an older copy, loses or swaps records, stands still, or has its clock leap and return; gates are killed, stand still,
-end in order, lose their audit folder, or have their finished audit files moved away. After each event money must move
-again: by itself where nothing can be missing, and otherwise only after two people opened it. Nothing may happen twice,
-no limit may be exceeded, earlier swaps keep their outcome, and the audit chain over all kept folders is whole.
-Short: 14 events; long: 200.
+end in order, lose their audit folder, come alone with a new one, or have their finished audit files moved away. After
+each event money must move again: by itself where nothing can be missing, and otherwise only after two people opened it.
+Nothing may happen twice, no limit may be exceeded, earlier swaps keep their outcome, and the audit chain over all kept
+folders is whole.
+Short: 15 events; long: 200.
 """
 
 import itertools
@@ -137,6 +138,7 @@ class Events:
             "claims removed": self.remove_claims,
             "a gate is killed": self.kill,
             "a folder is lost, then emptied": self.lose_a_folder,
+            "emptied before a gate with a new folder, which comes alone": self.rebuild_from_the_middle,
             "files are archived, then emptied": self.archive,
             "the clock leaps and returns": self.leap,
             "the clock leaps while a gate dies": self.leap_while_a_gate_dies,
@@ -326,7 +328,11 @@ class Events:
 
     def lose_a_folder(self) -> bool:
         """The other gates have everything."""
-        gate = self.any_gate()
+        self.give_a_new_folder(self.any_gate())
+        return self.empty()
+
+    def give_a_new_folder(self, gate: KillableGate) -> None:
+        """Takes a gate's folder away; its new journal begins in the middle."""
         gate.stop()
         away = self.fleet.folder / f"lost-{len(self.fleet.lost)}"
         gate.audit_folder.rename(away)
@@ -336,7 +342,27 @@ class Events:
         self.fleet.lost.append(away)
         gate.start()
         wait_until(lambda: self.fleet.moves(gate), PATIENCE_SECONDS)
-        return self.empty()
+
+    def rebuild_from_the_middle(self) -> bool:
+        """Once the other gates come, the Redis is rebuilt again from what they have."""
+        gate = self.any_gate()
+        self.give_a_new_folder(gate)
+        others = [other for other in self.fleet.gates if other is not gate]
+        for other in others:
+            other.kill()
+        # Its journal reaches further than those of the others.
+        time.sleep(self.chance.uniform(0.5, 3))
+        gate.kill()
+        before = self.fleet.last_number()
+        self.fleet.redis.ask("FLUSHALL")
+        gate.start()
+        self.wait_for_rebuild(before)
+        before = self.fleet.last_number()
+        for other in others:
+            other.start()
+            time.sleep(self.chance.uniform(0, 2))
+        self.wait_for_rebuild(before)
+        return True
 
     def archive(self) -> bool:
         for gate in self.fleet.gates:
@@ -405,7 +431,7 @@ def main() -> int:
     arguments = parse_arguments(__doc__)
     print(f"seed {arguments.seed}")
     report = Report()
-    run(arguments.binary, report, 200 if arguments.long else 14, arguments.seed)
+    run(arguments.binary, report, 200 if arguments.long else 15, arguments.seed)
     return report.close()
 
 
