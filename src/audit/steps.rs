@@ -138,9 +138,10 @@ impl SplitEntry<'_> {
     /// Returns the values that the steps name; `None` where they are not an array of base64.
     pub fn values(&self) -> Option<Vec<Bytes>> {
         let Some(values) = &self.values else { return Some(Vec::new()) };
-        // Base64 has no escapes.
-        let values = values.strip_prefix("[\"")?.strip_suffix("\"]")?.split("\",\"");
-        values.map(|value| STANDARD.decode(value).ok().map(Bytes::from)).collect()
+        // Base64 has neither commas nor escapes.
+        let values = values.strip_prefix('[')?.strip_suffix(']')?.split(',');
+        let decoded = |text: &str| STANDARD.decode(text.strip_prefix('"')?.strip_suffix('"')?).ok();
+        values.map(|value| decoded(value).map(Bytes::from)).collect()
     }
 }
 

@@ -64,9 +64,12 @@ impl fmt::Debug for Fingerprint {
 
 /// Lower case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    let digit = |nibble: u8| char::from(nibble.wrapping_add(if nibble < 10 { b'0' } else { b'a' - 10 }));
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
-    text.extend(bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 0xf)]));
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 0xf));
+    }
     text
 }
 

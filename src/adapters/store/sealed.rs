@@ -101,7 +101,7 @@ impl Seals {
         let mut sealed = Vec::with_capacity(length.saturating_add(value.len()).saturating_add(AES_256_GCM.tag_len()));
         head.iter().for_each(|part| sealed.extend_from_slice(part));
         sealed.extend_from_slice(&value);
-        let (of_place, bound) = (place.key(sealing).ok_or_else(failed)?, place.bound(sealing));
+        let (of_place, bound) = place.key(sealing).ok_or_else(failed)?;
         let content = sealed.get_mut(length..).ok_or_else(failed)?;
         let tag = of_place
             .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(&bound), content)
@@ -149,7 +149,7 @@ impl Seals {
                 sealing.id
             ))
         };
-        let (of_place, bound) = (place.key(sealing).ok_or_else(damaged)?, place.bound(sealing));
+        let (of_place, bound) = place.key(sealing).ok_or_else(damaged)?;
         let begin = value.len().saturating_sub(sealed.len());
         let length = of_place
             .open_within(Nonce::assume_unique_for_key(nonce), Aad::from(&bound), &mut value, begin..)

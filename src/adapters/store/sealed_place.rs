@@ -27,19 +27,25 @@ impl SealedPlace<'_> {
         SealedPlace { environment: key.environment, kind: key.kind.as_str(), name: &key.name }
     }
 
-    pub fn key(&self, sealing: &SealingKey) -> Option<LessSafeKey> {
+    /// Returns the key of the place, and the bytes that bind a value to it.
+    pub fn key(&self, sealing: &SealingKey) -> Option<(LessSafeKey, Vec<u8>)> {
         let bound = self.bound(sealing);
         let info = [bound.as_slice()];
-        let derived = sealing.root.expand(&info, &AES_256_GCM).ok()?;
-        Some(LessSafeKey::new(UnboundKey::from(derived)))
+        let key = LessSafeKey::new(UnboundKey::from(sealing.root.expand(&info, &AES_256_GCM).ok()?));
+        Some((key, bound))
     }
 
-    /// Returns the bytes that bind a value to its place; each part has its length before it.
-    pub fn bound(&self, sealing: &SealingKey) -> Vec<u8> {
+    /// Each part has its length before it.
+    fn bound(&self, sealing: &SealingKey) -> Vec<u8> {
+        let (environment, kind, name) = (self.environment.as_str(), self.kind, self.name);
         let parts =
-            [SEALED, &[FORMAT], sealing.id.as_bytes(), self.environment.as_str().as_bytes(), self.kind.as_bytes()];
-        let parts = parts.into_iter().chain([self.name.as_bytes()]);
-        parts.flat_map(|part| [(part.len() as u64).to_be_bytes().as_slice(), part].concat()).collect()
+            [SEALED, &[FORMAT], sealing.id.as_bytes(), environment.as_bytes(), kind.as_bytes(), name.as_bytes()];
+        let mut bound = Vec::with_capacity(parts.iter().map(|part| part.len().saturating_add(8)).sum());
+        for part in parts {
+            bound.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            bound.extend_from_slice(part);
+        }
+        bound
     }
 }
 

@@ -367,11 +367,30 @@ pub(super) fn plain_length(text: &[u8]) -> usize {
         // Without an early end, so that the bytes are compared all at once.
         if stride.iter().fold(true, |all, b| all & is_plain(b)) {
             plain = plain.saturating_add(stride.len());
-        } else {
-            return plain.saturating_add(stride.iter().position(|b| !is_plain(b)).unwrap_or(0));
+            continue;
         }
+        let (words, rest) = stride.as_chunks::<8>();
+        for word in words {
+            let plain_in_word = plain_of_word(u64::from_le_bytes(*word));
+            plain = plain.saturating_add(plain_in_word);
+            if plain_in_word < word.len() {
+                return plain;
+            }
+        }
+        return plain.saturating_add(rest.iter().position(|b| !is_plain(b)).unwrap_or(0));
     }
     plain
+}
+
+/// Returns how many of eight bytes, the first one lowest, come before one that is not plain.
+fn plain_of_word(word: u64) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The bit of the lowest byte that is below a bound is right; those above it may be wrong.
+    let below = |word: u64, bound: u64| word.wrapping_sub(ONES.wrapping_mul(bound)) & !word & HIGH;
+    let is = |byte: u8| below(word ^ ONES.wrapping_mul(u64::from(byte)), 1);
+    let others = below(word, 0x20) | is(b'"') | is(b'\\');
+    (others.trailing_zeros() / 8) as usize
 }
 
 fn located(text: &[u8], offset: usize, reason: JsonFaultKind) -> JsonError {
@@ -384,4 +403,28 @@ fn line_and_column(text: &[u8], offset: usize) -> (usize, usize) {
     let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at.saturating_add(1));
     let line = before.iter().filter(|b| **b == b'\n').count().saturating_add(1);
     (line, before.len().saturating_sub(line_start).saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plain_part_of_a_text_ends_before_the_first_byte_that_is_not_plain() {
+        let text = b"\x20\x7f\x80\xff!#[]abc\xc3\xa4".repeat(7);
+        assert_eq!(plain_length(&text), text.len());
+        for at in 0..text.len() {
+            for byte in (0..=u8::MAX).filter(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+                let mut changed = text.clone();
+                changed[at] = byte;
+                // Whatever follows.
+                for behind in [0x00, b'"', b'x', 0x1f, 0x80] {
+                    if let Some(next) = changed.get_mut(at + 1) {
+                        *next = behind;
+                    }
+                    assert_eq!(plain_length(&changed), at, "{byte:#04x} before {behind:#04x}");
+                }
+            }
+        }
+    }
 }
