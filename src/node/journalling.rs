@@ -45,9 +45,12 @@ async fn tell_kept(node: &Node, environment: Environment, highest: Number) -> Re
 async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, RecoverError> {
     loop {
         let highest = node.audit.highest(environment);
-        let waiting = node.store.outbox_for_journal(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
+        let mut waiting =
+            node.store.outbox_for_journal(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
         let Some(first) = waiting.first() else { break };
         skip_what_is_lost(node, environment, highest, first).await?;
+        // The journal would wait for what is missing between them: the next look begins behind it.
+        waiting.truncate(connected(&waiting));
         match node.audit.append(waiting).await {
             Ok(_on_disk) => {}
             // They are on disk.
@@ -60,6 +63,20 @@ async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, 
     Ok(highest)
 }
 
+/// Returns how many entries stand before the first one that does not follow the one before it.
+fn connected(entries: &[Outstanding]) -> usize {
+    let behind = entries.iter().skip(1);
+    let follow = entries.iter().zip(behind).take_while(|(before, next)| follows(next, before.number));
+    follow.count().saturating_add(1)
+}
+
+/// Whether no entry is missing between a number and an entry.
+fn follows(entry: &Outstanding, behind: Number) -> bool {
+    let behind = behind.as_u64();
+    entry.number.as_u64() <= behind.saturating_add(1)
+        || unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(behind))
+}
+
 /// Entries before the first that the store still has can be had no more: this journal goes on without them.
 async fn skip_what_is_lost(
     node: &Node,
@@ -68,7 +85,7 @@ async fn skip_what_is_lost(
     first: &Outstanding,
 ) -> Result<(), RecoverError> {
     let before = Number::new(first.number.as_u64().saturating_sub(1));
-    if before <= highest || unused_before(&first.entry).is_some_and(|unused| unused.explains_behind(highest.as_u64())) {
+    if follows(first, highest) {
         return Ok(());
     }
     if highest.as_u64() > 0 {

@@ -62,9 +62,11 @@ impl<'h> NodesAtLoss<'h> {
 
     /// The number behind which a journal may lack entries. Of gates that are not here, and did not hand over, nothing is
     /// known.
-    fn least_kept(&self, heard: &HeartbeatReply) -> Option<Number> {
-        let is_here = |member: &Member| self.came.iter().any(|one| one.node == member.node);
-        let is_away = heard.members.iter().any(|member| !member.is_retired && !is_here(member));
+    fn least_kept<'n>(&self, heard: &HeartbeatReply, mut known: impl Iterator<Item = &'n NodeId>) -> Option<Number> {
+        let is_here = |node: &NodeId| self.came.iter().any(|one| one.node == *node);
+        let is_away = heard.members.iter().any(|member| !member.is_retired && !is_here(&member.node));
+        // An emptied store has not heard of those that did not come.
+        let is_away = is_away || known.any(|node| !is_here(node));
         if is_away { Some(Number::default()) } else { self.came.iter().map(|member| member.kept).min() }
     }
 
@@ -130,11 +132,11 @@ impl Membership {
             let why = format!("the replica ends at {up_to}, and the journal at {journal}");
             return Err(StoreFault::Away(why));
         }
-        let least = gathered.least_kept(heard).unwrap_or(up_to);
+        let committed = self.replica.committed(environment)?;
+        let least = gathered.least_kept(heard, self.all_nodes.iter().chain(committed.keys())).unwrap_or(up_to);
         // The files are read before: the right lapses.
         let tail = self.tail(node, environment, least).await?;
         let Some(right) = self.store.may_rebuild(environment, &self.instance).await? else { return Ok(()) };
-        let committed = self.replica.committed(environment)?;
         let (orphans, reasons) = self.what_is_missing(environment, &gathered, &committed, &right)?;
         if !orphans.nodes.is_empty() && heard.at.since(gathered.lost) < WAITS_FOR_OTHERS {
             // Money is closed all the same: with their journals, the store is rebuilt once and whole.

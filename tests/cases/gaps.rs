@@ -124,3 +124,43 @@ fn entries_that_nobody_has_close_money() {
         [before, between, after].iter().for_each(|call| assert_eq!(told(&call.send(left.production())), AGAIN));
     }
 }
+
+/// The store has entries before the missing ones, and behind them.
+#[test]
+fn a_gap_between_entries_of_the_store_ends_no_start() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let away = right.kill();
+    let calls: Vec<Call> = (0..3).map(|_| paid(&left)).collect();
+    wait_until("both entries of each", || {
+        redis.ask(&["ZCARD", "sluice:{production}:q"])[0].parse::<u8>().unwrap() >= 6
+    });
+    let stopped = left.kill();
+    redis.ask(&["ZREMRANGEBYRANK", "sluice:{production}:q", "2", "3"]);
+    let left = stopped.start().ready();
+    let right = away.start().ready();
+    assert!(says(&right, "the journal of another gate has these entries"), "{:#?}", right.log.all());
+    for gate in [&left, &right] {
+        paid(gate);
+        calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
+    }
+}
+
+/// The gate that rebuilds the Redis does not find it among those that an emptied Redis has heard of.
+#[test]
+fn a_journal_that_comes_after_the_rebuild_gets_every_entry_that_it_lacks() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let before = paid(&left);
+    let away = right.kill();
+    let last = paid(&left);
+    let stopped = left.kill();
+    redis.ask(&["FLUSHALL"]);
+    let left = stopped.start();
+    wait_until("the rebuild", || says(&left, "the store had lost its memory and was rebuilt from this journal"));
+    let right = away.start();
+    for call in [before, last] {
+        wait_until("what was paid to be known", || told(&call.send(right.production())) == AGAIN);
+    }
+    assert!(!says(&right, "this journal has a gap"), "{:#?}", right.log.all());
+}

@@ -7,19 +7,13 @@ use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
-use super::nodes::{CLOSED, EXECUTED, pair, says, setup};
+use super::nodes::{CLOSED, EXECUTED, paid, pair, says, setup};
 use super::rules::{allow, limit, swap_of};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
 
 const FORGOTTEN: &str = "503 FROZEN unknown";
 const AGAIN: &str = "200 - executed again";
-
-fn paid(gate: &Gate) -> Call {
-    let call = swap();
-    assert_eq!(told(&call.send(gate.production())), EXECUTED);
-    call
-}
 
 fn is_again(call: &Call, gate: &Gate) {
     wait_until("what was paid to be known", || {
