@@ -23,7 +23,13 @@ impl Simulated {
     }
 
     pub fn start_with(more: &[&str]) -> Simulated {
+        Simulated::start_within(more, &[])
+    }
+
+    /// One that has these variables in its environment.
+    pub fn start_within(more: &[&str], variables: &[(String, String)]) -> Simulated {
         let mut command: Command = sluice(&[&["simulate", "--listen", "127.0.0.1:0"], more].concat());
+        command.envs(variables.iter().cloned());
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let first = BufReader::new(process.stdout.take().unwrap()).lines().next().unwrap().unwrap();
         let url = first.split_whitespace().find(|word| word.starts_with("http://")).unwrap();

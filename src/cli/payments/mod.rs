@@ -34,15 +34,12 @@ enum PaymentsCommand {
     Verify(verify::VerifyExportArgs),
 }
 
-/// Which payments.
+/// What the payments of a list, of an export and of a statement have in common.
 #[derive(Debug, Args)]
-struct PaymentFilterArgs {
+struct PaymentScopeArgs {
     /// Only this environment
     #[arg(long, value_enum)]
     environment: Option<EnvironmentArg>,
-    /// Only payments with this status
-    #[arg(long, value_name = "STATUS", value_parser = STATUSES)]
-    status: Option<String>,
     /// Only calls of this operation (createSwap)
     #[arg(long)]
     operation: Option<String>,
@@ -55,6 +52,16 @@ struct PaymentFilterArgs {
     /// Only amounts in this currency
     #[arg(long)]
     currency: Option<String>,
+}
+
+/// Which payments.
+#[derive(Debug, Args)]
+struct PaymentFilterArgs {
+    #[command(flatten)]
+    scope: PaymentScopeArgs,
+    /// Only payments with this status
+    #[arg(long, value_name = "STATUS", value_parser = STATUSES)]
+    status: Option<String>,
     /// Only amounts of this much or more
     #[arg(long, value_name = "AMOUNT")]
     amount_from: Option<String>,
@@ -144,23 +151,32 @@ pub(super) fn run(arguments: &PaymentsArgs) -> anyhow::Result<ExitReason> {
     }
 }
 
-impl PaymentFilterArgs {
+impl PaymentScopeArgs {
     /// The filters as the console names them.
-    fn pairs(&self) -> Vec<(&'static str, String)> {
+    fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let filters = [
             ("environment", self.environment.map(|environment| environment.as_str().to_owned())),
-            ("status", self.status.clone()),
             ("operation", self.operation.clone()),
             ("caller", self.caller.clone()),
             ("destination", self.to.clone()),
             ("currency", self.currency.clone()),
+        ];
+        filters.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
+impl PaymentFilterArgs {
+    /// The filters as the console names them.
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let filters = [
+            ("status", self.status.clone()),
             ("amountFrom", self.amount_from.clone()),
             ("amountTo", self.amount_to.clone()),
             ("from", self.from.clone()),
             ("until", self.until.clone()),
             ("text", self.text.clone()),
         ];
-        filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        self.scope.pairs().chain(filters.into_iter().filter_map(|(name, value)| Some((name, value?)))).collect()
     }
 }
 

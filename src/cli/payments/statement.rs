@@ -3,11 +3,12 @@
 use clap::Args;
 use serde_json::Value;
 
+use super::PaymentScopeArgs;
 use crate::base::visible::visible;
 use crate::cli::ExitReason;
 use crate::cli::console::{ConsoleCall, ConsoleOptions};
 use crate::cli::output::{TableColumn, text_at};
-use crate::cli::pages::{EnvironmentArg, list_as_table};
+use crate::cli::pages::list_as_table;
 
 /// Show the statement of a day: payments that were sent, arrived, failed, came back, or are open
 ///
@@ -24,39 +25,14 @@ pub(super) struct PaymentStatementArgs {
     /// The IANA time zone of the day
     #[arg(long, default_value = "UTC")]
     zone: String,
-    /// Only this environment
-    #[arg(long, value_enum)]
-    environment: Option<EnvironmentArg>,
-    /// Only this operation (createOfframp)
-    #[arg(long)]
-    operation: Option<String>,
-    /// Only calls of this subject, as caller or as the person behind it
-    #[arg(long, value_name = "SUBJECT")]
-    caller: Option<String>,
-    /// Only payments to this account, wallet or user, or to this list of the policies
-    #[arg(long, value_name = "ADDRESS|LIST")]
-    to: Option<String>,
-    /// Only this currency
-    #[arg(long)]
-    currency: Option<String>,
+    #[command(flatten)]
+    scope: PaymentScopeArgs,
 }
 
 impl PaymentStatementArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
-        let mut ask = ConsoleCall::get("payments/statement")
-            .with_text("day", &self.day)
-            .with_text("zone", &self.zone)
-            .with("environment", self.environment.map(|environment| environment.as_str().to_owned()));
-        for (name, value) in [
-            ("operation", &self.operation),
-            ("caller", &self.caller),
-            ("destination", &self.to),
-            ("currency", &self.currency),
-        ] {
-            if let Some(value) = value {
-                ask = ask.with_text(name, value);
-            }
-        }
+        let ask = ConsoleCall::get("payments/statement").with_text("day", &self.day).with_text("zone", &self.zone);
+        let ask = self.scope.pairs().fold(ask, |ask, (name, value)| ask.with_text(name, &value));
         self.way.ask_for_rows(&ask, Some("lines"), in_words)
     }
 }

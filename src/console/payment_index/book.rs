@@ -135,29 +135,10 @@ impl PaymentBook {
         let (issuer, subject) = (fact.issuer.clone(), fact.subject.clone());
         let hold = fact.hold.as_deref().map(|hold| shared(&mut self.names, Arc::from(hold)));
         let terms = PaymentTerms { operation: fact.operation.clone(), issuer, subject, ..PaymentTerms::default() };
-        let empty = |terms| PaymentRow {
-            terms,
-            amount: None,
-            value: None,
-            from: None,
-            to: None,
-            is_first: false,
-            is_repeated: false,
-            at,
-            number: 0,
-            place: fact.place,
-            status: PaymentStatus::Sending,
-            event: "",
-            changed_at: at,
-            changed: 0,
-            answered: None,
-            state: None,
-            hold: None,
-            stages: Vec::new(),
-            problem: None,
-            votes: Vec::new(),
-        };
-        let row = self.rows.entry(key).or_insert_with(|| empty(shared(&mut self.terms, Arc::new(terms.clone()))));
+        let row = self
+            .rows
+            .entry(key)
+            .or_insert_with(|| PaymentRow::empty(shared(&mut self.terms, Arc::new(terms.clone())), at, fact.place));
         row.hold = row.hold.take().or(hold);
         row.is_repeated |= fact.is_repeated;
         if let Some(status) = fact.status.filter(|_| number > row.changed) {
@@ -230,6 +211,32 @@ impl PaymentBook {
 }
 
 impl PaymentRow {
+    /// Returns a row whose entries are still to be read.
+    fn empty(terms: Arc<PaymentTerms>, at: StoreTime, place: FilePosition) -> PaymentRow {
+        PaymentRow {
+            terms,
+            amount: None,
+            value: None,
+            from: None,
+            to: None,
+            is_first: false,
+            is_repeated: false,
+            at,
+            number: 0,
+            place,
+            status: PaymentStatus::Sending,
+            event: "",
+            changed_at: at,
+            changed: 0,
+            answered: None,
+            state: None,
+            hold: None,
+            stages: Vec::new(),
+            problem: None,
+            votes: Vec::new(),
+        }
+    }
+
     /// Returns the people whose approval stands, the first to approve first.
     pub fn approvers(&self) -> impl Iterator<Item = &PaymentVote> {
         self.votes.iter().filter(|vote| !vote.is_withdrawn)
@@ -261,28 +268,9 @@ impl PaymentRow {
         let at = StoreTime::of_micros(0);
         let text = |word: &str| Some(word.to_owned());
         let terms = PaymentTerms { currency: text("usdc"), chain: text("POLYGON"), ..PaymentTerms::default() };
-        PaymentRow {
-            terms: Arc::new(PaymentTerms { operation: "createOfframp".to_owned(), ..terms }),
-            amount: Some(amount),
-            value: None,
-            from: None,
-            to: None,
-            is_first: false,
-            is_repeated: false,
-            at,
-            number: 1,
-            place: FilePosition { sequence: 1, offset: 0 },
-            status: PaymentStatus::Sending,
-            event: "",
-            changed_at: at,
-            changed: 1,
-            answered: None,
-            state: None,
-            hold: None,
-            stages,
-            problem: None,
-            votes: Vec::new(),
-        }
+        let terms = Arc::new(PaymentTerms { operation: "createOfframp".to_owned(), ..terms });
+        let place = FilePosition { sequence: 1, offset: 0 };
+        PaymentRow { amount: Some(amount), number: 1, stages, ..PaymentRow::empty(terms, at, place) }
     }
 }
 

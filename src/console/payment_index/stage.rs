@@ -8,6 +8,7 @@ use crate::base::json::{self, Limits};
 use crate::base::money::Decimal;
 use crate::base::word_enum::word_enum;
 use crate::ledger::StoreTime;
+use crate::stations::follow::RecordProblem;
 
 word_enum! {
     /// How far a payment is, after it was sent.
@@ -80,6 +81,10 @@ impl ForeignFact {
         let entry = json::parse(&split_steps(&outstanding.entry).ok()?.bare, Limits::ANSWER).ok()?;
         let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
         if text("what").as_deref() != Some(EntryKind::Foreign.as_str()) {
+            return None;
+        }
+        // A false time moves no other money than the record that has it.
+        if text("problem").as_deref() == Some(RecordProblem::FalseTime.as_str()) {
             return None;
         }
         Some(ForeignFact {

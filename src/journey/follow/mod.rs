@@ -5,6 +5,7 @@
 //! change late. So the work of each reading is bounded, however long the list is. Nothing here moves or stops money, and
 //! a failure only leaves states and limits as they were.
 
+mod false_times;
 mod record;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use self::false_times::FalseTimes;
 use self::record::RecordBook;
 use super::Egress;
 use super::own_read::own_read;
@@ -23,7 +25,8 @@ use crate::ledger::{Content, Index, Number, StoreFault, StoreTime};
 use crate::node::{InForce, Node, Snapshot};
 use crate::stations::claim::Freeze;
 use crate::stations::follow::{
-    Baseline, FollowProgress, ListedPage, decode_progress, lease_for, listed_page, progress_key, take_over,
+    Baseline, FollowProgress, ListedPage, RecordProblem, decode_progress, lease_for, listed_page, progress_key,
+    take_over,
 };
 
 /// The most records that one page may have, and the number that is asked for.
@@ -84,6 +87,7 @@ pub struct PaymentFollower {
 struct ListState {
     /// The records as they were last seen, where nothing is left to do for them.
     remembered: HashMap<String, Fingerprint>,
+    false_times: FalseTimes,
     /// The losses of the store up to which they count.
     losses: u64,
     /// The progress as this gate read on since it stored it, and the version that it stored.
@@ -210,10 +214,14 @@ impl PaymentFollower {
         if losses != list.losses || list.remembered.len() >= MAX_REMEMBERED {
             // Records that were stored for them may be lost.
             list.remembered.clear();
+            list.false_times.forget();
             list.losses = losses;
         }
-        let mut reading = Reading { with: self, snapshot, operation, follow, list, left: self.pace.pages };
+        let (left, listed) = (self.pace.pages, Vec::new());
+        let mut reading = Reading { with: self, snapshot, operation, follow, list, left, listed };
         let is_read = reading.read_pages(&mut progress).await?;
+        let Reading { listed, list, .. } = reading;
+        list.false_times.note(&listed);
         list.progress = Some((version, progress));
         Ok(if is_read { ReadingResult::Read } else { ReadingResult::Failed })
     }
@@ -266,6 +274,8 @@ struct Reading<'f> {
     list: &'f mut ListState,
     /// The pages that it may still read.
     left: usize,
+    /// The names and times of the records so far, in the order of the list.
+    listed: Vec<(String, i64)>,
 }
 
 /// How reading goes on behind a page.
@@ -347,6 +357,12 @@ impl Reading<'_> {
         for mut record in page.records {
             // A change in the future does not make all later ones stale.
             record.updated = record.updated.filter(|updated| *updated <= latest);
+            self.listed.push((record.id.clone(), record.created));
+            // Upstream's own raise no alert.
+            let is_told = self.list.false_times.is_due(&record.id) && !record.is_upstreams;
+            if is_told && book.raise(RecordProblem::FalseTime, &record).await? {
+                self.list.false_times.told(&record.id);
+            }
             if self.list.remembered.get(&record.id) == Some(&record.digest) {
                 continue;
             }
@@ -354,11 +370,16 @@ impl Reading<'_> {
                 self.list.remembered.insert(record.id.clone(), record.digest);
             }
         }
-        let end = match (page.count < PAGE, page.last) {
+        let end = match (page.count < PAGE, page.next) {
             (true, _) => PageEnd::Last,
             (false, None) => PageEnd::Broken,
-            (false, Some(last)) => match next_before(last, before) {
-                Some(next) => PageEnd::More { next, last },
+            (false, Some((last, earliest))) => match next_before(last, before) {
+                Some(next) => {
+                    if next == last && earliest == last {
+                        tracing::error!(at = %moment(last), "upstream lists a whole page of one moment; more of that moment cannot be read");
+                    }
+                    PageEnd::More { next, last }
+                }
                 None => PageEnd::Broken,
             },
         };
@@ -372,10 +393,7 @@ fn next_before(last: i64, before: Option<i64>) -> Option<i64> {
     match before {
         None => Some(next),
         Some(before) if next < before => Some(next),
-        Some(before) if last < before => {
-            tracing::error!(at = %moment(last), "upstream lists a whole page of one moment; more of that moment cannot be read");
-            Some(last)
-        }
+        Some(before) if last < before => Some(last),
         Some(_) => None,
     }
 }

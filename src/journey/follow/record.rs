@@ -127,7 +127,7 @@ impl<'f> RecordBook<'f> {
     }
 
     /// Stores a foreign record and raises the alert, once.
-    async fn raise(&mut self, problem: RecordProblem, record: &ListedRecord) -> Result<bool, StoreFault> {
+    pub async fn raise(&mut self, problem: RecordProblem, record: &ListedRecord) -> Result<bool, StoreFault> {
         let (node, environment) = (&self.with.node, self.with.egress.environment);
         let key = foreign_key(environment, &foreign_name(&self.operation.id, &record.id, problem));
         if node.store.read(&key).await?.0.is_some() {

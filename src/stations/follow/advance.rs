@@ -100,8 +100,12 @@ fn after(before: &FollowedPayment, seen: &Sighting<'_>) -> (FollowedPayment, Fol
     if !is_stale {
         next.updated = record.updated;
         if let Some(value) = seen.value {
+            // Where two contents of one time differ, the larger amount counts: they may come in turns.
+            let is_again = before.updated.is_some() && before.updated == record.updated && change.moved.is_none();
             let amounts = next.windows.iter_mut().filter(|counted| !counts_calls(&counted.window));
-            amounts.for_each(|counted| counted.units = value.as_u64());
+            amounts.for_each(|counted| {
+                counted.units = if is_again { counted.units.max(value.as_u64()) } else { value.as_u64() };
+            });
         }
         let problem = before.asked.as_ref().and_then(|asked| problem_of(asked, &record.moves));
         // One alert for each record is enough.

@@ -19,6 +19,8 @@ word_enum! {
         OtherAmount = "other-amount",
         /// The record pays, or charges, somebody else.
         OtherPayee = "other-payee",
+        /// Its time contradicts its place in the list.
+        FalseTime = "false-time",
     }
 }
 
@@ -31,6 +33,7 @@ impl RecordProblem {
             RecordProblem::SecondRecord => "another record has the same requestId",
             RecordProblem::OtherAmount => "it moves another amount than the call asked for",
             RecordProblem::OtherPayee => "it pays somebody else than the call asked for",
+            RecordProblem::FalseTime => "the time of its making contradicts its place in the list",
         }
     }
 }

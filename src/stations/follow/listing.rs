@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::is_identifier;
 use crate::base::json::{self, Limits};
+use crate::base::normal;
 use crate::base::pointer::Pointer;
 use crate::catalog::{Follow, Movement, Operation};
 
@@ -16,10 +17,13 @@ const MAX_REQUEST_ID: usize = 128;
 const MAX_EXPONENT: u32 = 30;
 const MAX_NUMBER: usize = 32;
 
+/// The most records of a page whose times may be false without hiding another record: the next page begins above them.
+pub const MAX_FALSE_TIMES: usize = 10;
+
 /// A payment as upstream lists it. Times are microseconds since 1970, by upstream's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRecord {
-    /// Upstream's name of it.
+    /// Upstream's name of it; a UUID is in its normal form.
     pub id: String,
     /// `None` where it can be no requestId of a call.
     pub request_id: Option<String>,
@@ -42,8 +46,10 @@ pub struct ListedPage {
     pub unreadable: usize,
     /// How many records the page has.
     pub count: usize,
-    /// The time of the last record that has one, from which the next page continues.
+    /// The time of the last record that has one.
     pub last: Option<i64>,
+    /// The time from which the next page continues, a few records above the earliest time; and that time.
+    pub next: Option<(i64, i64)>,
 }
 
 /// Reads a page of at most `most` records; `None` where it is none.
@@ -54,13 +60,12 @@ pub fn listed_page(operation: &Operation, follow: &Follow, page: &[u8], most: us
         return None;
     }
     let records: Vec<ListedRecord> = items.iter().filter_map(|item| record(operation, follow, item)).collect();
-    Some(ListedPage {
-        unreadable: items.len().saturating_sub(records.len()),
-        count: items.len(),
-        // A record without a time, at the end of a page, does not hide the older ones.
-        last: items.iter().rev().find_map(|item| time(&follow.created_at, item)),
-        records,
-    })
+    // A record without a time, at the end of a page, does not hide the older ones.
+    let mut times: Vec<i64> = items.iter().filter_map(|item| time(&follow.created_at, item)).collect();
+    let last = times.last().copied();
+    times.sort_unstable();
+    let next = times.get(MAX_FALSE_TIMES.min(times.len().saturating_sub(1))).copied().zip(times.first().copied());
+    Some(ListedPage { unreadable: items.len().saturating_sub(records.len()), count: items.len(), last, next, records })
 }
 
 fn record(operation: &Operation, follow: &Follow, item: &Value) -> Option<ListedRecord> {
@@ -71,7 +76,7 @@ fn record(operation: &Operation, follow: &Follow, item: &Value) -> Option<Listed
     let details = follow.request_id.parent().and_then(|parent| parent.get(item)).unwrap_or(item);
     let is_set = |pointer: &Pointer| pointer.get(item).is_some_and(|value| !value.is_null());
     Some(ListedRecord {
-        id: id.to_owned(),
+        id: normal::uuid(id),
         request_id: request_id.map(str::to_owned),
         state: state.to_owned(),
         created: time(&follow.created_at, item)?,

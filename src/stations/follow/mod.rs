@@ -7,6 +7,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `listing` | upstream's pages, which nobody trusts |
+//! | `ordering` | whether their times contradict their order |
 //! | `comparison` | whether a record moves the money of its call |
 //! | `payment` | what is stored of a payment, and of a record that is foreign |
 //! | `advance` | the commits that move a payment forward, and correct its limits |
@@ -15,12 +16,14 @@
 mod advance;
 mod comparison;
 mod listing;
+mod ordering;
 mod payment;
 mod progress;
 
 pub use advance::{ClaimVerdict, FollowChange, Sighting, advance, begin, foreign, verdict_on};
 pub use comparison::{RecordProblem, problem_of, shown_value};
-pub use listing::{ListedPage, ListedRecord, listed_page};
+pub use listing::{ListedPage, ListedRecord, MAX_FALSE_TIMES, listed_page};
+pub use ordering::misplaced;
 pub use payment::{
     FollowedPayment, ForeignRecord, UnreadableFollowed, decode_followed, decode_foreign, followed_key, foreign_key,
     foreign_name,

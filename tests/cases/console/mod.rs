@@ -24,7 +24,7 @@ use crate::support::token::{ISSUER, SECRET, claims, signed};
 use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
 
 /// What tokens of people say in `iss`.
-const PEOPLE: &str = "https://people.test";
+pub(super) const PEOPLE: &str = "https://people.test";
 
 /// A gate with a console, whose issuer is one of people alone.
 pub(super) fn console(setup: Setup) -> Setup {

@@ -182,3 +182,52 @@ fn a_record_with_the_request_id_of_a_swap_is_foreign() {
     wait_until("the record to be foreign", || foreign(&gate, "never-sent") == 1);
     assert_eq!(followed(&gate, "CREATED", "open"), 0);
 }
+
+#[test]
+fn one_record_in_two_forms_at_once_moves_limits_once_and_other_letters_are_no_other_record() {
+    let upstream = Upstream::start();
+    let gate = paid_once(&upstream);
+    let used = || ask(&gate, "GET", "usage", &operator("ops-1"), None).json()["usage"].to_string();
+    let read = || counted(&gate, "sluice_follow_readings_total", r#",result="read""#);
+    // Twice in one page, with two amounts and the same time.
+    let twice = [record(1, &id(1), json!(11), "CREATED"), record(1, &id(1), json!(12), "CREATED")];
+    upstream.always(page(&twice));
+    wait_until("the larger amount to count", || used().contains("12000000"));
+    let entries = || {
+        let all = crate::cases::claims::audit::entries(&gate.path("sluice-audit"));
+        all.iter().filter(|line| line["entry"]["what"] == "followed").count()
+    };
+    let (from, before) = (read(), entries());
+    wait_until("further readings", || read() >= from + 5);
+    assert_eq!(entries(), before, "no entry for each reading");
+    assert!(used().contains("12000000"), "{}", used());
+    // The same identifiers in other letters.
+    let mut other = record(1, &id(1), json!(12), "COMPLETED");
+    let details = &mut other["transferDetails"];
+    details["updatedAt"] = json!("2026-11-25T10:00:02Z");
+    details["id"] = json!("ABCDEF00-0000-4000-8000-000000000001");
+    details["requestId"] = json!(id(1).to_uppercase());
+    details["destination"]["accountId"] = json!(super::ACCOUNT.to_uppercase());
+    details["source"]["userId"] = json!("0E8E9F1C-2F53-4A5E-9A52-6A1C0F7D4E22");
+    upstream.always(page(&[other.clone()]));
+    wait_until("another id to be another record", || foreign(&gate, "second-record") == 1);
+    other["transferDetails"]["id"] = json!("11111111-0000-4000-8000-000000000001");
+    upstream.always(page(&[other]));
+    wait_until("it to be followed", || followed(&gate, "COMPLETED", "settled") == 1);
+    assert_eq!((foreign(&gate, "other-payee"), foreign(&gate, "unknown-request")), (0, 0));
+}
+
+#[test]
+fn an_id_in_other_letters_is_the_same_record() {
+    let upstream = Upstream::start();
+    let gate = paid_once(&upstream);
+    let mut ours = record(1, &id(1), json!(10), "CREATED");
+    ours["transferDetails"]["id"] = json!("abcdef00-0000-4000-8000-000000000001");
+    upstream.always(page(std::slice::from_ref(&ours)));
+    wait_until("it to be followed", || followed(&gate, "CREATED", "open") == 1);
+    ours["transferDetails"]["id"] = json!("ABCDEF00-0000-4000-8000-000000000001");
+    ours["transferDetails"]["status"] = json!("COMPLETED");
+    upstream.always(page(&[ours]));
+    wait_until("it to go on", || followed(&gate, "COMPLETED", "settled") == 1);
+    assert_eq!(foreign(&gate, "second-record"), 0);
+}

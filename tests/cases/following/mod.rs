@@ -1,7 +1,11 @@
 //! Payments after their send: their states, what limits count of them, and payments that no gate sent.
 
+mod dice;
 mod gate;
 mod hostile;
+mod month;
+mod ordering;
+mod paused_clock;
 mod seeded;
 mod statement;
 mod world;

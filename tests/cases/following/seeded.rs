@@ -11,8 +11,9 @@ use sluice::ledger::Kind;
 use sluice::stations::follow::decode_followed;
 use tokio::time::{sleep, timeout};
 
+use super::dice::Dice;
 use super::id;
-use super::world::{Dice, FollowWorld, Listed, Maker};
+use super::world::{FollowWorld, Listed, Maker};
 
 const OFFRAMPS: usize = 300;
 const SEEDS: u64 = 4;
@@ -47,11 +48,11 @@ const PATHS: [(u64, &[&str]); 9] = [
 ];
 
 #[expect(clippy::disallowed_methods, reason = "whoever runs the test may choose a seed")]
-fn variable(name: &str) -> Option<u64> {
+pub(super) fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-fn follow() -> Follow {
+pub(super) fn follow() -> Follow {
     let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
     let operation = sluice::base::ids::OperationId::new("createOfframp");
     catalog.operation(&operation).unwrap().follow.clone().unwrap()
@@ -69,7 +70,7 @@ fn path(dice: &Dice) -> &'static [&'static str] {
 }
 
 /// A payment that begins now.
-fn listed(world: &FollowWorld, n: usize, maker: Maker) -> Listed {
+pub(super) fn listed(world: &FollowWorld, n: usize, maker: Maker) -> Listed {
     let dice = &world.dice;
     // Several payments share one moment.
     let created = world.now() / 1_000_000 * 1_000_000;
@@ -82,7 +83,7 @@ fn listed(world: &FollowWorld, n: usize, maker: Maker) -> Listed {
     let states = states.collect();
     let asked = (dice.below(90_000_000) + 10_000) / 10_000 * 10_000;
     let shown = if dice.percent(8) { asked + 10_000 * (dice.below(100) + 1) } else { asked };
-    Listed { n, maker, created, states, asked, shown }
+    Listed { n, maker, created, false_time: None, states, asked, shown }
 }
 
 #[test]
@@ -177,7 +178,7 @@ async fn one_gate_reads_the_list_and_another_goes_on_when_its_lease_lapsed() {
 }
 
 /// No state goes back, and the windows hold exactly what the records say: of payments that nobody has seen yet, all.
-async fn check(world: &FollowWorld, follow: &Follow, ranks: &mut BTreeMap<usize, usize>) {
+pub(super) async fn check(world: &FollowWorld, follow: &Follow, ranks: &mut BTreeMap<usize, usize>) {
     let payments = world.upstream.payments.lock().unwrap().clone();
     let mut counted = [0; 2];
     for payment in payments.iter().filter(|one| one.maker == Maker::Gate) {
@@ -198,7 +199,7 @@ async fn check(world: &FollowWorld, follow: &Follow, ranks: &mut BTreeMap<usize,
 }
 
 /// Each record is at its end, limits count what really left, and every foreign record is listed, and no other.
-async fn ended(world: &FollowWorld, follow: &Follow) {
+pub(super) async fn ended(world: &FollowWorld, follow: &Follow) {
     let payments = world.upstream.payments.lock().unwrap().clone();
     let (mut counted, mut foreign) = ([0; 2], BTreeSet::new());
     for payment in &payments {

@@ -14,11 +14,11 @@ use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 
 /// Count and cents.
-type Sum = (u64, u64);
+pub(super) type Sum = (u64, u64);
 
 /// A day and a zone in which it is now near noon, so that the test stays within one day.
 #[expect(clippy::disallowed_methods, reason = "the gate lives by the time of day")]
-fn today() -> (String, String) {
+pub(super) fn today() -> (String, String) {
     let now = jiff::Timestamp::now();
     let ahead = 12 - i32::from(now.to_zoned(jiff::tz::TimeZone::UTC).hour());
     // The names of these zones have the opposite sign.
@@ -27,7 +27,7 @@ fn today() -> (String, String) {
     (day.to_string(), zone)
 }
 
-fn cents(amount: &str) -> u64 {
+pub(super) fn cents(amount: &str) -> u64 {
     let (whole, rest) = amount.split_once('.').unwrap_or((amount, ""));
     format!("{whole}{rest:0<2}").parse().unwrap()
 }
@@ -41,7 +41,7 @@ fn statement(gate: &Gate, more: &str) -> Value {
 }
 
 /// The sums of one part of the statement, `lines` or `totals`.
-fn sums(statement: &Value, part: &str) -> BTreeMap<String, Sum> {
+pub(super) fn sums(statement: &Value, part: &str) -> BTreeMap<String, Sum> {
     let mut all: BTreeMap<String, Sum> = BTreeMap::new();
     for one in statement[part].as_array().unwrap() {
         for (name, sum) in one["sums"].as_object().unwrap() {
@@ -55,7 +55,7 @@ fn sums(statement: &Value, part: &str) -> BTreeMap<String, Sum> {
 }
 
 /// The same sums from the files of the journal alone.
-fn journalled(gate: &Gate) -> BTreeMap<String, Sum> {
+pub(super) fn journalled(gate: &Gate) -> BTreeMap<String, Sum> {
     let mut all: BTreeMap<String, Sum> = BTreeMap::new();
     let mut count = |name: &str, cents: u64| {
         let entry = all.entry(name.to_owned()).or_default();

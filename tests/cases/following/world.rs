@@ -38,10 +38,11 @@ use sluice::telemetry::Metrics;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
+use super::dice::Dice;
+use super::paused_clock::PausedClock;
 use super::{ACCOUNT, RULES, id};
 
 pub const ENVIRONMENT: Environment = Environment::Sandbox;
-const BEGIN: i64 = 1_800_000_000_000_000;
 const TERMS: Terms = Terms {
     begin_within: Duration::from_secs(20),
     lease: Duration::from_secs(60),
@@ -49,43 +50,6 @@ const TERMS: Terms = Terms {
     quiet: Duration::from_secs(120),
     keep: Keep::Forever,
 };
-
-/// Numbers that follow from a seed.
-#[derive(Debug)]
-pub struct Dice(Mutex<u64>);
-
-impl Dice {
-    pub fn of(seed: u64) -> Dice {
-        Dice(Mutex::new(seed))
-    }
-
-    pub fn below(&self, bound: u64) -> u64 {
-        let mut state = self.0.lock().unwrap();
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = *state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    pub fn percent(&self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
-
-/// The clock of everything here.
-#[derive(Debug)]
-struct PausedClock(Instant);
-
-impl Clock for PausedClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_microsecond(BEGIN + i64::try_from(self.0.elapsed().as_micros()).unwrap()).unwrap()
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
 
 /// Who made a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +65,8 @@ pub struct Listed {
     pub n: usize,
     pub maker: Maker,
     pub created: i64,
+    /// The time of its making that the list shows, where that is not the time that it is ordered by.
+    pub false_time: Option<i64>,
     /// Each state with the time from which on it is so.
     pub states: Vec<(i64, &'static str)>,
     /// In micro-USD, as it was asked for and as the record shows it.
@@ -118,7 +84,7 @@ impl Listed {
         let amount: Value = serde_json::from_str(&decimal(self.shown)).unwrap();
         json!({"transferType": "OFFRAMP", "transferDetails": {
             "id": id(self.n + 1_000_000), "requestId": id(self.n), "orchestrationAddressId": address,
-            "createdAt": time(self.created), "updatedAt": time(since), "status": state,
+            "createdAt": time(self.false_time.unwrap_or(self.created)), "updatedAt": time(since), "status": state,
             "source": {"currency": "usdc", "chain": "POLYGON", "amount": amount},
             "destination": {"accountId": ACCOUNT, "currency": "usd"},
         }})
@@ -266,7 +232,9 @@ pub struct FollowWorld {
     pub dice: Arc<Dice>,
     pub upstream: Arc<ListUpstream>,
     pub store: Arc<dyn Store>,
-    clock: Arc<PausedClock>,
+    /// The clocks of the gates and of the store; upstream's is right.
+    pub gates_clock: Arc<PausedClock>,
+    pub stores_clock: Arc<PausedClock>,
     in_force: Arc<InForce>,
     pub metrics: Metrics,
 }
@@ -283,7 +251,8 @@ pub fn windows() -> [(WindowKey, WindowSpan); 2] {
 
 impl FollowWorld {
     pub fn new(seed: u64) -> FollowWorld {
-        let clock = Arc::new(PausedClock(Instant::now()));
+        let now = Instant::now();
+        let [clock, gates_clock, stores_clock] = [(); 3].map(|()| PausedClock::since(now));
         let dice = Arc::new(Dice::of(seed));
         let upstream = Arc::new(ListUpstream {
             clock: clock.clone(),
@@ -292,18 +261,18 @@ impl FollowWorld {
             dice: dice.clone(),
             pages: Mutex::default(),
         });
-        let store = Arc::new(sluice::adapters::store::memory::MemoryStore::new(clock.clone()));
+        let store = Arc::new(sluice::adapters::store::memory::MemoryStore::new(stores_clock.clone()));
         let catalog = Arc::new(Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
         let known = KnownNames { catalog: &catalog, issuers: &["main"], can_share: false };
         let policies = read_policies(&[("rules.toml".to_owned(), RULES.to_owned())], &known).unwrap().policies;
         let metrics = Metrics::new().unwrap();
         let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
         let in_force = Arc::new(InForce::new(catalog, policies, rates, metrics.clone()));
-        FollowWorld { dice, upstream, store, clock, in_force, metrics }
+        FollowWorld { dice, upstream, store, gates_clock, stores_clock, in_force, metrics }
     }
 
     pub fn now(&self) -> i64 {
-        self.clock.now().as_microsecond()
+        self.upstream.clock.now().as_microsecond()
     }
 
     /// A gate's life: one that is dropped was killed.
@@ -311,7 +280,7 @@ impl FollowWorld {
         let node = Arc::new(Node {
             store: Arc::new(LossyStore { store: self.store.clone(), upstream: self.upstream.clone() }),
             audit: Arc::new(OpenJournal),
-            clock: self.clock.clone(),
+            clock: self.gates_clock.clone(),
             id: NodeId::parse(&format!("gate-{gate}")).unwrap(),
             journal: JournalId::parse(&format!("{gate:032x}")).unwrap(),
             open: OpenAttempts::default(),
@@ -435,14 +404,19 @@ impl FollowWorld {
         }
     }
 
-    /// The problems of the foreign payments that are listed, by upstream's name of each.
+    /// The problem of each foreign payment that is listed, by upstream's name of it.
     pub async fn foreign(&self) -> BTreeMap<String, &'static str> {
+        self.problems().await.into_iter().filter_map(|(name, problems)| Some((name, *problems.last()?))).collect()
+    }
+
+    /// All problems of each record that is listed.
+    pub async fn problems(&self) -> BTreeMap<String, Vec<&'static str>> {
         let members = self.store.due(ENVIRONMENT, sluice::ledger::Index::Foreign, None, usize::MAX).await.unwrap();
-        let mut found = BTreeMap::new();
+        let mut found: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
         for (_, name) in members {
             let bytes = self.read(Kind::Followed, &name).await.unwrap();
             let record = sluice::stations::follow::decode_foreign(&bytes).unwrap();
-            found.insert(record.id, record.problem.as_str());
+            found.entry(record.id).or_default().push(record.problem.as_str());
         }
         found
     }
