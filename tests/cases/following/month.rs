@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use sluice::adapters::audit::kept_operand_key;
 
 use super::dice::Dice;
 use super::gate::{before, foreign, pay_past, read};
@@ -206,9 +207,12 @@ impl Month {
     fn expected(&mut self, past: &[u64]) -> Sums {
         let listed = self.listed();
         let mut sums = Sums::new();
+        // The journal names payees by keyed digests.
+        let key = kept_operand_key(&self.gate.path("sluice-data")).unwrap().unwrap();
         let mut count = |place: (&str, &str, &str), column: &str, cents: u64| {
             let (operation, caller, to) = place;
-            let place = (operation.to_owned(), caller.to_owned(), to.to_owned(), column.to_owned());
+            let to = if to.is_empty() { String::new() } else { key.name("name", to) };
+            let place = (operation.to_owned(), caller.to_owned(), to, column.to_owned());
             let sum = sums.entry(place).or_default();
             *sum = (sum.0 + 1, sum.1 + cents);
         };
