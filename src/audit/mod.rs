@@ -34,9 +34,7 @@ pub use numbers::Numbers;
 pub use on_disk::OnDisk;
 pub use read::{LONGEST_LINE, LineReader, RawLine};
 pub use snapshot_link::SnapshotLink;
-pub use steps::{
-    ABOVE, BEHIND, SplitEntry, UnusedNumbers, split_steps, unused_before, with_steps, with_values, without_values,
-};
+pub use steps::{SplitEntry, UnusedNumbers, split_steps, unused_before, with_steps, with_values, without_values};
 pub use tail::{ScanStop, Scanned, scan};
 pub use verified::{CheckpointLine, Completeness, FileSource, KnownNumbers, VerifyReport};
 pub use verify::verify;

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::entry::Entry;
 use crate::base::json::{self, JsonError, Limits};
 
 /// The member of an entry that holds the steps, in plain or sealed.
@@ -15,9 +16,10 @@ const STEPS: &str = "steps";
 /// The member of an entry that holds the values that the steps name, in their order.
 const VALUES: &str = "values";
 const PARTS: [&str; 2] = [STEPS, VALUES];
-/// The members of an entry that explain numbers without an entry: the last of them, and the number before the first.
-pub const ABOVE: &str = "above";
-pub const BEHIND: &str = "upTo";
+/// The members of an entry that explain numbers without an entry, as [`UnusedNumbers`] has them.
+const ABOVE: &str = "above";
+const BEHIND: &str = "upTo";
+const BEGINS: &str = "begins";
 
 /// Returns the entry with the steps of its commit, which are a text in the one form of JSON, and the values that they
 /// name; `None` where the entry is not a JSON object.
@@ -93,9 +95,17 @@ pub struct UnusedNumbers {
     /// The number before the first of them.
     pub behind: u64,
     pub last: u64,
+    /// The number behind which the journal begins from which the store was rebuilt. What comes later does not know what was
+    /// before.
+    pub begins: u64,
 }
 
 impl UnusedNumbers {
+    /// Writes them into an entry.
+    pub fn stated(self, entry: Entry) -> Entry {
+        entry.with(BEHIND, self.behind).with(ABOVE, self.last).with(BEGINS, self.begins)
+    }
+
     /// Whether an entry that explains these numbers is the next one of a journal that ends at `highest`.
     pub fn explains_behind(self, highest: u64) -> bool {
         self.behind <= highest && highest <= self.last
@@ -113,12 +123,12 @@ pub fn unused_before(entry: &[u8]) -> Option<UnusedNumbers> {
 
 fn unused_of_members(members: &[(&str, &str)]) -> Option<UnusedNumbers> {
     let number = |wanted| members.iter().find(|(name, _)| *name == wanted)?.1.parse().ok();
-    Some(UnusedNumbers { behind: number(BEHIND)?, last: number(ABOVE)? })
+    Some(UnusedNumbers { behind: number(BEHIND)?, last: number(ABOVE)?, begins: number(BEGINS)? })
 }
 
 fn unused_of_tree(entry: &Value) -> Option<UnusedNumbers> {
     let number = |name: &str| entry.get(name)?.as_u64();
-    Some(UnusedNumbers { behind: number(BEHIND)?, last: number(ABOVE)? })
+    Some(UnusedNumbers { behind: number(BEHIND)?, last: number(ABOVE)?, begins: number(BEGINS)? })
 }
 
 /// An entry, and the steps that it held.
@@ -175,10 +185,10 @@ mod tests {
             r#"{"steps":[{"after":5}]}"#,
             r#"{"a":{"steps":1,"values":2}}"#,
             r#"{"steps":[],"upTo":3,"values":["AAA=",""],"what":"done"}"#,
-            r#"{"above":7,"steps":[],"upTo":5}"#,
+            r#"{"above":7,"begins":2,"steps":[],"upTo":5}"#,
             r#"{"above":7}"#,
-            r#"{"above":7.0,"upTo":5}"#,
-            r#"{"a":{"above":7,"upTo":5}}"#,
+            r#"{"above":7.0,"begins":2,"upTo":5}"#,
+            r#"{"a":{"above":7,"begins":2,"upTo":5}}"#,
             "{}",
         ];
         for entry in entries {
@@ -206,7 +216,7 @@ mod tests {
                 "{values}"
             );
         }
-        assert_eq!(unused_before(entries[4].as_bytes()), Some(UnusedNumbers { behind: 5, last: 7 }));
+        assert_eq!(unused_before(entries[4].as_bytes()), Some(UnusedNumbers { behind: 5, last: 7, begins: 2 }));
         let split = split_steps(entries[0].as_bytes()).unwrap();
         assert_eq!(
             (split.bare.as_slice(), split.steps.as_deref()),

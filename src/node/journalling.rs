@@ -71,7 +71,7 @@ fn connected(entries: &[Outstanding]) -> usize {
 }
 
 /// Whether no entry is missing between a number and an entry.
-fn follows(entry: &Outstanding, behind: Number) -> bool {
+pub(super) fn follows(entry: &Outstanding, behind: Number) -> bool {
     let behind = behind.as_u64();
     entry.number.as_u64() <= behind.saturating_add(1)
         || unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(behind))

@@ -5,16 +5,21 @@
 //! missing; otherwise a person opens it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Duration;
 
 use super::Node;
+use super::journalling::follows;
 use super::membership::Membership;
 use super::node_facts::NodeFacts;
 use super::rebuilt_snapshot::RebuildingJournal;
-use crate::adapters::audit::entries_above;
+use crate::adapters::audit::{EntryRoom, entries_above, newest_entries};
 use crate::adapters::random;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RAN_WITHIN, RebuildRight, RebuiltStore};
+use crate::audit::{UnusedNumbers, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, Number, Outstanding, StoreFault, StoreTime};
 use crate::ports::AuditFault;
@@ -23,9 +28,10 @@ use crate::stations::claim::{self, Forgotten, Freeze, OpenedBeginning, RebuildCl
 /// How many numbers are left free behind a rebuild, at least.
 const FREE_NUMBERS: u64 = 1_000_000;
 
-/// The most entries that a rebuilt store keeps for journals that lack them, and the most of their bytes.
-const MAX_TAIL: usize = 16_384;
-const MAX_TAIL_BYTES: usize = 64 << 20;
+/// The newest entries that a rebuilt store keeps for journals that lack them.
+const KEPT_FOR_OTHERS: EntryRoom = EntryRoom { entries: 16_384, bytes: 64 << 20 };
+/// The entries that a journal lends at a time.
+const LENT: EntryRoom = EntryRoom { entries: 4_096, bytes: 16 << 20 };
 
 /// How long a rebuild waits for gates whose journals it needs.
 const WAITS_FOR_OTHERS: Duration = Duration::from_secs(6);
@@ -58,16 +64,6 @@ impl<'h> NodesAtLoss<'h> {
             Some(closed) => !closed.by_person,
             None => facts.well_at.is_some_and(|at| self.lost.since(at) < RAN_WITHIN),
         })
-    }
-
-    /// The number behind which a journal may lack entries. Of gates that are not here, and did not hand over, nothing is
-    /// known.
-    fn least_kept<'n>(&self, heard: &HeartbeatReply, mut known: impl Iterator<Item = &'n NodeId>) -> Option<Number> {
-        let is_here = |node: &NodeId| self.came.iter().any(|one| one.node == *node);
-        let is_away = heard.members.iter().any(|member| !member.is_retired && !is_here(&member.node));
-        // An emptied store has not heard of those that did not come.
-        let is_away = is_away || known.any(|node| !is_here(node));
-        if is_away { Some(Number::default()) } else { self.came.iter().map(|member| member.kept).min() }
     }
 
     fn facts(&self) -> impl Iterator<Item = NodeFacts> {
@@ -133,9 +129,9 @@ impl Membership {
             return Err(StoreFault::Away(why));
         }
         let committed = self.replica.committed(environment)?;
-        let least = gathered.least_kept(heard, self.all_nodes.iter().chain(committed.keys())).unwrap_or(up_to);
         // The files are read before: the right lapses.
-        let tail = self.tail(node, environment, least).await?;
+        let newest = move |folder: &Path, id: &NodeId| newest_entries(folder, id, environment, KEPT_FOR_OTHERS);
+        let tail = self.from_files(node, newest).await?;
         let Some(right) = self.store.may_rebuild(environment, &self.instance).await? else { return Ok(()) };
         let (orphans, reasons) = self.what_is_missing(environment, &gathered, &committed, &right)?;
         if !orphans.nodes.is_empty() && heard.at.since(gathered.lost) < WAITS_FOR_OTHERS {
@@ -145,11 +141,12 @@ impl Membership {
         // The journal of a node that is not here may go on, or begin another rebuild behind the same number: how many
         // numbers stay free is random, so that no two rebuilds use the same ones.
         let free = FREE_NUMBERS.saturating_add(u64::from(random::number() >> 2));
-        let above = Number::new(right.above.max(up_to).as_u64().saturating_add(free));
+        let above = right.above.max(up_to).as_u64().saturating_add(free);
         let closing = self.closing(environment, up_to, orphans, &reasons)?;
         let is_closed = closing.is_some();
-        let mut commit = claim::rebuilt(environment, up_to, above, closing, &node.id);
         let begin = self.replica.begin(environment)?;
+        let unused = UnusedNumbers { behind: up_to.as_u64(), last: above, begins: begin.as_u64() };
+        let mut commit = claim::rebuilt(environment, unused, closing, &node.id);
         let opened = self.opened_beginning(environment)?;
         commit.steps.extend(opened.and_then(|opened| OpenedBeginning::narrowed(environment, begin, opened)));
         let commit = self.seals.sealed_commit(commit)?;
@@ -197,13 +194,19 @@ impl Membership {
     ) -> Result<bool, StoreFault> {
         let Some((base, furthest)) = gathered.base_and_furthest() else { return Ok(false) };
         if furthest.node == node.id {
-            let entries = self.tail(node, environment, base.kept).await?;
-            self.store.lend(environment, gathered.lost, &entries).await?;
+            let behind = base.kept;
+            let begins = NodeFacts::read(&base.told).map_or(0, |facts| facts.journal_begins.as_u64());
+            let next = move |folder: &Path, id: &NodeId| next_entries(folder, id, environment, behind, begins);
+            let entries = self.from_files(node, next).await?;
+            self.store.lend(environment, gathered.lost, behind, &entries).await?;
         }
         if base.node == node.id {
-            let highest = node.audit.highest(environment);
-            let entries = self.store.borrow(environment, gathered.lost, highest).await?;
-            if let Some(last) = entries.last() {
+            loop {
+                let highest = node.audit.highest(environment);
+                let lent = self.store.borrow(environment, gathered.lost, highest).await?;
+                // What this journal cannot take is told once the store is rebuilt from it.
+                let Some(entries) = lent else { return Ok(false) };
+                let Some(last) = entries.last() else { break };
                 let up_to = last.number.as_u64();
                 tracing::info!(%environment, up_to, "this journal takes entries that another gate has");
                 // Nothing else is taken meanwhile: what was committed before the loss is given up.
@@ -212,7 +215,11 @@ impl Membership {
                 node.audit.suspend(environment).await.map_err(|fault| StoreFault::Away(fault.to_string()))?;
                 match taken {
                     Ok(_on_disk) => {}
-                    Err(AuditFault::Contradicted { number, why }) => node.contradicted(environment, Some(number), &why),
+                    Err(AuditFault::Contradicted { number, why }) => {
+                        node.contradicted(environment, Some(number), &why);
+                        // Money that is rebuilt from this journal stays closed.
+                        self.store.distrust(environment).await?;
+                    }
                     Err(fault) => return Err(StoreFault::Away(fault.to_string())),
                 }
             }
@@ -355,30 +362,39 @@ impl Membership {
         Ok(Some(RebuildClosing { before, waits_for, why }))
     }
 
-    /// Returns the newest entries of this journal behind a number, in order: other journals fetch them from the store.
-    async fn tail(
+    /// Reads entries of this journal.
+    async fn from_files(
         &self,
         node: &Node,
-        environment: Environment,
-        behind: Number,
+        read: impl FnOnce(&Path, &NodeId) -> io::Result<Vec<Outstanding>> + Send + 'static,
     ) -> Result<Vec<Outstanding>, StoreFault> {
         let (folder, id) = (self.audit_folder.clone(), node.id.clone());
-        let reading = tokio::task::spawn_blocking(move || {
-            let (mut tail, mut bytes) = (VecDeque::<Outstanding>::new(), 0_usize);
-            let told = &mut |entry: Outstanding| {
-                bytes = bytes.saturating_add(entry.entry.len());
-                tail.push_back(entry);
-                while tail.len() > MAX_TAIL || bytes > MAX_TAIL_BYTES {
-                    let Some(first) = tail.pop_front() else { break };
-                    bytes = bytes.saturating_sub(first.entry.len());
-                }
-            };
-            entries_above(&folder, &id, environment, behind.as_u64(), told).map(|()| tail)
-        });
-        let tail = reading.await.map_err(|error| StoreFault::Away(error.to_string()))?;
-        let tail = tail.map_err(|error| StoreFault::Away(format!("the journal cannot be read: {error}")))?;
-        Ok(tail.into())
+        let reading = tokio::task::spawn_blocking(move || read(&folder, &id));
+        let entries = reading.await.map_err(|error| StoreFault::Away(error.to_string()))?;
+        entries.map_err(|error| StoreFault::Away(format!("the journal cannot be read: {error}")))
     }
+}
+
+/// Returns entries behind a number, in order, each of which follows the one before it, for a journal that begins behind
+/// `begins`: what comes behind a rebuild from a later beginning knows less than it.
+fn next_entries(
+    folder: &Path,
+    node: &NodeId,
+    environment: Environment,
+    behind: Number,
+    begins: u64,
+) -> io::Result<Vec<Outstanding>> {
+    let (mut entries, mut last, mut room) = (Vec::new(), behind, LENT);
+    entries_above(folder, node, environment, behind.as_u64(), &mut |entry| {
+        let knows_less = unused_before(&entry.entry).is_some_and(|unused| begins < unused.begins);
+        if knows_less || !follows(&entry, last) || !room.takes(&entry) {
+            return ControlFlow::Break(());
+        }
+        last = entry.number;
+        entries.push(entry);
+        ControlFlow::Continue(())
+    })?;
+    Ok(entries)
 }
 
 /// Whether the audit folder of a node was copied since a store was whole.

@@ -1,6 +1,7 @@
 //! Tells a store what it forgot, from this node's audit log.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,7 @@ use super::node_facts::NodeFacts;
 use super::retry::Retry;
 use crate::adapters::audit::entries_above;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Conflict, Content, Number, StoreFault};
+use crate::ledger::{Commit, CommitError, Conflict, Content, Number, Outstanding, StoreFault};
 use crate::stations::claim::{self, Forgotten, Freeze, KnownClaim, OpenedBeginning, Tale};
 
 /// The most claims in one commit.
@@ -157,7 +158,11 @@ pub async fn remember(
     let (folder, id, sender) = (folder.to_owned(), node.id.clone(), node.sender());
     let reading = tokio::task::spawn_blocking(move || {
         let mut tale = Tale::of(sender);
-        entries_above(&folder, &id, environment, from, &mut |entry| tale.add(&entry)).map(|()| tale)
+        let told = &mut |entry: Outstanding| {
+            tale.add(&entry);
+            ControlFlow::Continue(())
+        };
+        entries_above(&folder, &id, environment, from, told).map(|()| tale)
     });
     let tale = reading.await.map_err(|error| RecoveryError::Files(std::io::Error::other(error)))?;
     let tale = tale.map_err(RecoveryError::Files)?;

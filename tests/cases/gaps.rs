@@ -9,7 +9,7 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{console, lift};
 use super::doctor;
-use super::nodes::{paid, pair, says, setup};
+use super::nodes::{CLOSED, paid, pair, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
@@ -36,6 +36,29 @@ fn taken_out(stopped: &Setup) -> (PathBuf, PathBuf) {
     let aside = stopped.path("aside.jsonl");
     fs::rename(&file, &aside).unwrap();
     (file, aside)
+}
+
+/// Waits until each journal has every entry.
+fn is_kept(redis: &Redis) {
+    wait_until("all journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+}
+
+fn are_known(gate: &Gate, calls: &[Call]) {
+    for call in calls {
+        wait_until("what was paid to be known", || {
+            let answer = told(&call.send(gate.production()));
+            assert!([CLOSED, FROZEN, AGAIN].contains(&answer.as_str()), "{answer}");
+            answer == AGAIN
+        });
+    }
+}
+
+/// Its journal begins behind what all have.
+fn with_a_new_folder(gate: Gate, redis: &Redis) -> Gate {
+    is_kept(redis);
+    let stopped = gate.end();
+    fs::remove_dir_all(stopped.path(FOLDER)).unwrap();
+    stopped.start().ready()
 }
 
 #[test]
@@ -100,7 +123,7 @@ fn entries_that_nobody_has_close_money() {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
         let [left, right] = pair(&upstream, &redis);
         let before = paid(&left);
-        wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+        is_kept(&redis);
         let away = right.kill();
         let between = paid(&left);
         let stopped = left.kill();
@@ -152,7 +175,7 @@ fn a_journal_that_comes_after_the_rebuild_gets_every_entry_that_it_lacks() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = pair(&upstream, &redis);
     let before = paid(&right);
-    wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    is_kept(&redis);
     let away = right.kill();
     let last = paid(&left);
     let stopped = left.kill();
@@ -160,8 +183,67 @@ fn a_journal_that_comes_after_the_rebuild_gets_every_entry_that_it_lacks() {
     let left = stopped.start();
     wait_until("the rebuild", || says(&left, "the store had lost its memory and was rebuilt from this journal"));
     let right = away.start();
-    for call in [before, last] {
-        wait_until("what was paid to be known", || told(&call.send(right.production())) == AGAIN);
-    }
+    are_known(&right, &[before, last]);
     assert!(!says(&right, "it goes on without them"), "{:#?}", right.log.all());
+}
+
+/// A store is rebuilt from it alone, and people open money: it goes on without anything from before its beginning.
+#[test]
+fn a_journal_that_begins_later_and_was_opened_is_not_joined_with_an_earlier_one() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"].map(|node| console(setup(&upstream, &redis.url(), node)).start().ready());
+    let mut calls = vec![paid(&left), paid(&right)];
+    let right = with_a_new_folder(right, &redis);
+    calls.push(paid(&right));
+    is_kept(&redis);
+    let away = left.kill();
+    calls.push(paid(&right));
+    let stopped = right.kill();
+    redis.ask(&["FLUSHALL"]);
+    let right = stopped.start();
+    wait_until("money to be closed", || told(&swap().send(right.production())) == FROZEN);
+    assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
+    calls.push(paid(&right));
+    let stopped = right.kill();
+    redis.ask(&["FLUSHALL"]);
+    let [left, right] = [away, stopped].map(Setup::start);
+    for gate in [&left, &right] {
+        are_known(gate, &calls);
+        assert_eq!(told(&swap().send(gate.production())), FROZEN);
+    }
+    assert!(says(&left, "this journal takes entries that another gate has"), "{:#?}", left.log.all());
+    assert_eq!(upstream.seen().len(), calls.len());
+    assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
+    for gate in [&left, &right] {
+        are_known(gate, &calls);
+        paid(gate);
+    }
+}
+
+/// It follows a rebuild from a whole journal, which left numbers out.
+#[test]
+fn a_journal_with_unused_numbers_joins_one_that_begins_before() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let start = |node: &str| console(setup(&upstream, &redis.url(), node)).start().ready();
+    let [left, right, third] = ["left", "right", "third"].map(start);
+    let mut calls = vec![paid(&left), paid(&right), paid(&third)];
+    let right = with_a_new_folder(right, &redis);
+    calls.push(paid(&right));
+    is_kept(&redis);
+    let [left, right] = [left, right].map(Gate::kill);
+    redis.ask(&["FLUSHALL"]);
+    wait_until("money to be closed", || told(&swap().send(third.production())) == FROZEN);
+    assert_eq!(lift(&third, json!("restored")).json()["changed"], true);
+    let right = right.start();
+    calls.extend([paid(&third), paid(&right)]);
+    let before = upstream.seen().len();
+    let [_third, right] = [third, right].map(Gate::kill);
+    redis.ask(&["FLUSHALL"]);
+    let [left, right] = [left, right].map(Setup::start);
+    wait_until("the entries", || says(&left, "this journal takes entries that another gate has"));
+    for gate in [&left, &right] {
+        are_known(gate, &calls);
+    }
+    assert_eq!(upstream.seen().len(), before);
+    assert!(!says(&left, "the others lack"), "{:#?}", left.log.all());
 }

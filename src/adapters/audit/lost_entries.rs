@@ -1,22 +1,50 @@
 //! Reads from a node's files the entries that a store has lost.
 
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
+use super::backwards::{ReadBudget, Skip, read_backwards};
 use super::folder::{AuditFile, audit_files};
 use super::whole_journal::header;
 use crate::audit::{LineBody, LineReader, read_line};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Outstanding};
 
-/// Returns every entry of an environment above a number, in the order of the files. They may be written meanwhile.
+/// How long the newest entries are read.
+const NEWEST: ReadBudget = ReadBudget { bytes: u64::MAX, time: Duration::from_secs(5) };
+
+/// Room for entries.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRoom {
+    pub entries: usize,
+    pub bytes: usize,
+}
+
+impl EntryRoom {
+    /// Takes room for an entry, if there is any left. One entry always has room.
+    pub fn takes(&mut self, entry: &Outstanding) -> bool {
+        if self.entries == 0 || self.bytes == 0 {
+            return false;
+        }
+        self.entries = self.entries.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(entry.entry.len());
+        true
+    }
+}
+
+/// Tells every entry of an environment above a number, in the order of the files, until the callback breaks. They may be
+/// written meanwhile.
 pub fn entries_above(
     folder: &Path,
     node: &NodeId,
     environment: Environment,
     above: u64,
-    told: &mut dyn FnMut(Outstanding),
+    told: &mut dyn FnMut(Outstanding) -> ControlFlow<()>,
 ) -> io::Result<()> {
     for file in files_above(folder, node, environment, above)? {
         let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, File::open(file.path)?));
@@ -27,13 +55,51 @@ pub fn entries_above(
             let line = read_line(raw.bytes).map_err(|fault| io::Error::other(fault.to_string()))?;
             match line.body {
                 LineBody::Entry(entry) if entry.environment == environment && entry.number.as_u64() > above => {
-                    told(entry)
+                    if told(entry).is_break() {
+                        return Ok(());
+                    }
                 }
                 LineBody::Entry(_) | LineBody::Header(_) => {}
             }
         }
     }
     Ok(())
+}
+
+/// Returns the newest entries of an environment that have room, in the order of the files, and that are read in time.
+pub fn newest_entries(
+    folder: &Path,
+    node: &NodeId,
+    environment: Environment,
+    mut room: EntryRoom,
+) -> io::Result<Vec<Outstanding>> {
+    // The highest number before the file that was begun later.
+    let later: Cell<Option<u64>> = Cell::new(None);
+    let skips = |first: &[u8]| {
+        let Ok(LineBody::Header(header)) = read_line(first).map(|line| line.body) else { return Skip::No };
+        let before = header.highest.get(&environment).copied().unwrap_or(0);
+        match later.replace(Some(before)) {
+            Some(0) => Skip::AndAllBefore,
+            Some(later) if later == before => Skip::This,
+            _ => Skip::No,
+        }
+    };
+    let (mut newest, mut fault) = (VecDeque::new(), None);
+    read_backwards(folder, node, None, NEWEST, &skips, &mut |line, _| match read_line(line).map(|line| line.body) {
+        Ok(LineBody::Entry(entry)) if entry.environment == environment => {
+            if !room.takes(&entry) {
+                return ControlFlow::Break(());
+            }
+            newest.push_front(entry);
+            ControlFlow::Continue(())
+        }
+        Ok(LineBody::Entry(_) | LineBody::Header(_)) => ControlFlow::Continue(()),
+        Err(why) => {
+            fault = Some(io::Error::other(why.to_string()));
+            ControlFlow::Break(())
+        }
+    })?;
+    fault.map_or_else(|| Ok(newest.into()), Err)
 }
 
 /// Returns the files that may have such entries: a header names the highest numbers before its file.

@@ -58,7 +58,7 @@ pub use folder::{
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
 pub use journal_id::journal_id;
-pub use lost_entries::entries_above;
+pub use lost_entries::{EntryRoom, entries_above, newest_entries};
 pub use met_store::{keep_met_store, met_store};
 pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
 pub use operand_key::{kept_operand_key, operand_key};

@@ -138,7 +138,7 @@ async fn a_suspended_environment_gets_no_entry_not_even_one_that_waited() {
     audit.resume(environment);
 
     // The store was rebuilt, and gives out higher numbers.
-    let rebuilt = Outstanding { entry: Bytes::from_static(b"{\"above\":9,\"upTo\":1}"), ..entry(10) };
+    let rebuilt = Outstanding { entry: Bytes::from_static(b"{\"above\":9,\"begins\":0,\"upTo\":1}"), ..entry(10) };
     audit.append(vec![rebuilt]).await.unwrap();
     let late = audit.append(vec![entry(2)]).await.unwrap_err();
     assert!(late.to_string().contains("comes too late"), "{late}");
@@ -151,7 +151,7 @@ async fn unused_numbers_do_not_explain_entries_that_are_missing_before_them() {
     let folder = tempfile::tempdir().unwrap();
     let audit = open(folder.path()).unwrap();
     audit.append(vec![entry(1)]).await.unwrap();
-    let rebuilt = Outstanding { entry: Bytes::from_static(b"{\"above\":9,\"upTo\":5}"), ..entry(10) };
+    let rebuilt = Outstanding { entry: Bytes::from_static(b"{\"above\":9,\"begins\":0,\"upTo\":5}"), ..entry(10) };
     let waiting = audit.append(vec![rebuilt.clone()]);
     tokio::select! {
         _ = waiting => panic!("entries 2 to 5 are missing"),

@@ -19,7 +19,7 @@ use super::state::{Claim, ClaimState, DoubtCause, SentRequest, StoredAnswer};
 use super::stored_form::encode_claim;
 use super::terms::{FOR_GOOD, Terms};
 use super::told_acts::{ToldActs, owner_of};
-use crate::audit::{ABOVE, BEHIND, Entry, EntryKind};
+use crate::audit::{Entry, EntryKind, UnusedNumbers};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
 use crate::base::json::{self, Limits};
@@ -93,16 +93,14 @@ pub struct RebuildClosing {
 /// The commit behind a rebuild of a lost store from a journal, above all numbers that any node knows.
 pub fn rebuilt(
     environment: Environment,
-    up_to: Number,
-    above: Number,
+    unused: UnusedNumbers,
     closing: Option<RebuildClosing>,
     node: &NodeId,
 ) -> Commit {
     const BY: &str = "sluice serve";
     let what = Freeze::Restored;
-    let mut entry = Entry::of(EntryKind::Rebuilt).with("by", BY).with(BEHIND, up_to.as_u64());
-    entry = entry.with(ABOVE, above.as_u64());
-    let mut steps = vec![Step::Above(above)];
+    let mut entry = unused.stated(Entry::of(EntryKind::Rebuilt).with("by", BY));
+    let mut steps = vec![Step::Above(Number::new(unused.last))];
     if let Some(RebuildClosing { before, waits_for, why }) = closing {
         let nodes: Vec<&str> = waits_for.nodes.keys().map(NodeId::as_str).collect();
         entry = entry.with("freeze", what.name()).with("reason", why.as_str()).with("nodes", nodes);

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use sluice::adapters::store::memory::MemoryStore;
 use sluice::adapters::store::sealed::{Sealed, Seals};
+use sluice::audit::UnusedNumbers;
 use sluice::base::ids::Environment;
 use sluice::ledger::{
     Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, StoreFault,
@@ -201,7 +202,7 @@ impl World {
     /// The commit behind a rebuild, above all numbers that anybody knows.
     pub async fn opens_or_closes(&self, highest: u64, lacks: bool) {
         let last = self.store.last(ENVIRONMENT).await.unwrap();
-        let above = Number::new(last.as_u64().max(highest) + 1_000 + self.fate.below(1_000));
+        let above = last.as_u64().max(highest) + 1_000 + self.fate.below(1_000);
         let (closed, _) = self.store.read(&Freeze::Restored.key(ENVIRONMENT)).await.unwrap();
         let closing = lacks.then(|| RebuildClosing {
             before: closed.map(|record| record.version),
@@ -209,7 +210,8 @@ impl World {
             why: "a journal is lost".to_owned(),
         });
         self.lost.is_closed.store(lacks, Ordering::SeqCst);
-        let commit = claim::rebuilt(ENVIRONMENT, last, above, closing, &NodeId::parse("node-0").unwrap());
+        let unused = UnusedNumbers { behind: last.as_u64(), last: above, begins: 0 };
+        let commit = claim::rebuilt(ENVIRONMENT, unused, closing, &NodeId::parse("node-0").unwrap());
         self.store.commit(commit).await.unwrap();
     }
 

@@ -181,7 +181,7 @@ impl History {
     fn commit(&mut self, environment: Environment, mut steps: Vec<Step>, is_plain: bool, fate: Fate) {
         let mut entry = "{\"what\":\"sending\"}".to_owned();
         if let Some((behind, above)) = self.lost.get(&environment) {
-            entry = format!("{{\"above\":{above},\"upTo\":{behind}}}");
+            entry = format!("{{\"above\":{above},\"begins\":0,\"upTo\":{behind}}}");
             steps.push(Step::Above(Number::new(*above)));
         }
         self.now += 1_000;

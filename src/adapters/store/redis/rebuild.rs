@@ -149,39 +149,49 @@ impl RedisStore {
         }
     }
 
-    /// Lends entries of this node's journal to one that begins earlier, while the store is lost.
+    /// Lends entries of this node's journal, each of which follows the one before it, to one that ends at a number, while
+    /// the store is lost. Without any, the other one hears that there are none for it.
     pub async fn lend(
         &self,
         environment: Environment,
         since: StoreTime,
+        mut behind: Number,
         entries: &[Outstanding],
     ) -> Result<(), StoreFault> {
-        for entries in entries.chunks(BATCH) {
-            let words = entries.iter().fold(Words::default().time(since), |words, entry| {
-                let words = words.number(entry.number.as_u64()).time(entry.at);
-                words.word(entry.node.as_str()).word(wire_entry::whole(&entry.entry))
-            });
+        // Even none are told.
+        let parts: Vec<&[Outstanding]> =
+            if entries.is_empty() { vec![entries] } else { entries.chunks(BATCH).collect() };
+        for (nth, part) in parts.into_iter().enumerate() {
+            let mut words = Words::default().time(since).word(if nth == 0 { "1" } else { "" });
+            for entry in part {
+                words = words.number(behind.as_u64()).number(entry.number.as_u64()).time(entry.at);
+                words = words.word(entry.node.as_str()).word(wire_entry::whole(&entry.entry));
+                behind = entry.number;
+            }
             self.look(environment, "lend", &words).await?;
         }
         Ok(())
     }
 
-    /// Returns the next lent entries behind a number.
+    /// Returns the next lent entries behind a number; `None` where there are none for a journal that ends there.
     pub async fn borrow(
         &self,
         environment: Environment,
         since: StoreTime,
         behind: Number,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
+    ) -> Result<Option<Vec<Outstanding>>, StoreFault> {
         let most = u64::try_from(BATCH).unwrap_or(u64::MAX);
         let words = Words::default().time(since).number(behind.as_u64()).number(most);
         let mut told = ReplyReader::of(self.look(environment, "borrow", &words).await?);
+        if told.next()? == b"none" {
+            return Ok(None);
+        }
         let mut entries = Vec::new();
         while !told.is_at_end() {
             let (number, at, node) = (told.number()?, told.time()?, told.node()?);
             entries.push(Outstanding { environment, number, at, node, entry: told.entry()? });
         }
-        Ok(entries)
+        Ok(Some(entries))
     }
 
     /// Does a part of a rebuild, as long as this process has the right to.

@@ -29,8 +29,8 @@
 --                      its own has
 --   root:m             hash: NODE -> 'number state', while the store is lost: the highest number of its commits that
 --                      another node was told of; state is `retired` if every such node was told that it retired
---   root:t             hash: number -> 'at node entry', while the store is lost: entries that one journal lends to
---                      another
+--   root:t             hash: number -> 'number at node entry', while the store is lost: entries that one journal lends
+--                      to another, each by the number of the one before it; 'none' where it cannot
 --   root:u             hash: part -> 'instance nth node number NODE...' and, behind a line feed, bytes, while the store
 --                      is being rebuilt: the part that is shown of the snapshot up to that number, to these nodes
 --   root:v             hash: NODE -> 'instance nth', the parts that it has taken
@@ -994,33 +994,43 @@ local operations = {
   end,
   -- Lends entries of one journal to the gate whose journal begins earlier, while the store is lost.
   lend = function()
-    local since = take()
+    local since, is_first = take(), take() == '1'
     if lost ~= since then
       return { 'no' }
     end
     local writes = {}
     while at < #ARGV do
-      local number, written, node, entry = take(), take(), take(), take()
-      writes[#writes + 1] = { number, written .. ' ' .. node .. ' ' .. entry }
+      local behind, number, written, node, entry = take(), take(), take(), take(), take()
+      writes[#writes + 1] = { behind, table.concat({ number, written, node, entry }, ' ') }
     end
     return { 'go' }, function()
+      if is_first then
+        alter('DEL', root .. ':t')
+      end
       for _, one in ipairs(writes) do
         alter('HSET', root .. ':t', one[1], one[2])
       end
+      if is_first and #writes == 0 then
+        alter('HSET', root .. ':t', 'none', '')
+      end
     end
   end,
-  -- Returns lent entries: the next ones behind a number.
+  -- Returns lent entries: the next ones behind a number, if there are any to come.
   borrow = function()
-    local since, number, most = take(), tonumber(take()), tonumber(take())
-    local told = {}
-    while lost == since and #told < 4 * most do
-      number = number + 1
-      local packed = redis.call('HGET', root .. ':t', text(number))
+    local since, number, most = take(), take(), tonumber(take())
+    if lost ~= since or redis.call('HEXISTS', root .. ':t', 'none') == 1 then
+      return { lost == since and 'none' or 'go' }
+    end
+    local told = { 'go' }
+    while #told < 4 * most do
+      local packed = redis.call('HGET', root .. ':t', number)
       if not packed then
         break
       end
-      local written, node, entry = unpacked(packed, 1)
-      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = text(number), written, node, entry
+      local space = string.find(packed, ' ', 1, true)
+      number = string.sub(packed, 1, space - 1)
+      local written, node, entry = unpacked(packed, space + 1)
+      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = number, written, node, entry
     end
     return told
   end,
