@@ -23,7 +23,7 @@ use crate::audit::{UnusedNumbers, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, Number, Outstanding, StoreFault, StoreTime};
 use crate::ports::AuditFault;
-use crate::stations::claim::{self, Forgotten, Freeze, OpenedBeginning, RebuildClosing};
+use crate::stations::claim::{self, Forgotten, Freeze, MoneyAfterRebuild, OpenedBeginning, RebuildClosing};
 
 /// How many numbers are left free behind a rebuild, at least.
 const FREE_NUMBERS: u64 = 1_000_000;
@@ -142,11 +142,11 @@ impl Membership {
         // numbers stay free is random, so that no two rebuilds use the same ones.
         let free = FREE_NUMBERS.saturating_add(u64::from(random::number() >> 2));
         let above = right.above.max(up_to).as_u64().saturating_add(free);
-        let closing = self.closing(environment, up_to, orphans, &reasons)?;
-        let is_closed = closing.is_some();
+        let money = self.money(environment, up_to, orphans, &reasons)?;
+        let is_closed = matches!(money, MoneyAfterRebuild::Closed(_));
         let begin = self.replica.begin(environment)?;
         let unused = UnusedNumbers { behind: up_to.as_u64(), last: above, begins: begin.as_u64() };
-        let mut commit = claim::rebuilt(environment, unused, closing, &node.id);
+        let mut commit = claim::rebuilt(environment, unused, money, &node.id);
         let opened = self.opened_beginning(environment)?;
         commit.steps.extend(opened.and_then(|opened| OpenedBeginning::narrowed(environment, begin, opened)));
         let commit = self.seals.sealed_commit(commit)?;
@@ -339,15 +339,16 @@ impl Membership {
         Ok(Some((record.version, OpenedBeginning::read(&self.seals.open(&key, sealed)?))))
     }
 
-    fn closing(
+    fn money(
         &self,
         environment: Environment,
         up_to: Number,
         mut waits_for: Forgotten,
         reasons: &Reasons,
-    ) -> Result<Option<RebuildClosing>, StoreFault> {
+    ) -> Result<MoneyAfterRebuild, StoreFault> {
+        let before = self.replica.record(&Freeze::Restored.key(environment))?.map(|record| record.version);
         if reasons.is_empty() {
-            return Ok(None);
+            return Ok(MoneyAfterRebuild::Open(before));
         }
         waits_for.known_up_to = Some(up_to.as_u64());
         // What closed money before this loss has not been answered yet.
@@ -357,9 +358,8 @@ impl Membership {
             waits_for.known_up_to = former.known_up_to.or(waits_for.known_up_to);
             waits_for.awaits_also(&former);
         }
-        let before = self.replica.record(&Freeze::Restored.key(environment))?.map(|record| record.version);
         let why = format!("the store lost its memory: {}", reasons.join("; "));
-        Ok(Some(RebuildClosing { before, waits_for, why }))
+        Ok(MoneyAfterRebuild::Closed(RebuildClosing { before, waits_for, why }))
     }
 
     /// Reads entries of this journal.

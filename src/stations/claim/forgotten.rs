@@ -79,6 +79,14 @@ impl Forgotten {
     }
 }
 
+/// What a rebuild makes of money.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MoneyAfterRebuild {
+    Closed(RebuildClosing),
+    /// Nothing is missing: a closing by an earlier rebuild, if there is one, ends.
+    Open(Option<Number>),
+}
+
 /// The reasons that close money after a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RebuildClosing {
@@ -91,25 +99,29 @@ pub struct RebuildClosing {
 }
 
 /// The commit behind a rebuild of a lost store from a journal, above all numbers that any node knows.
-pub fn rebuilt(
-    environment: Environment,
-    unused: UnusedNumbers,
-    closing: Option<RebuildClosing>,
-    node: &NodeId,
-) -> Commit {
+pub fn rebuilt(environment: Environment, unused: UnusedNumbers, money: MoneyAfterRebuild, node: &NodeId) -> Commit {
     const BY: &str = "sluice serve";
     let what = Freeze::Restored;
     let mut entry = unused.stated(Entry::of(EntryKind::Rebuilt).with("by", BY));
     let mut steps = vec![Step::Above(Number::new(unused.last))];
-    if let Some(RebuildClosing { before, waits_for, why }) = closing {
-        let nodes: Vec<&str> = waits_for.nodes.keys().map(NodeId::as_str).collect();
-        entry = entry.with("freeze", what.name()).with("reason", why.as_str()).with("nodes", nodes);
-        let (key, keep, value) = (what.key(environment), Keep::Forever, waits_for.written((BY, &why)));
-        steps.push(match before {
-            None => Step::Create { key, value, keep },
-            Some(version) => Step::Replace { key, version, value, keep },
-        });
-        steps.push(Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO });
+    let key = what.key(environment);
+    match money {
+        MoneyAfterRebuild::Closed(RebuildClosing { before, waits_for, why }) => {
+            let nodes: Vec<&str> = waits_for.nodes.keys().map(NodeId::as_str).collect();
+            entry = entry.with("freeze", what.name()).with("reason", why.as_str()).with("nodes", nodes);
+            let (keep, value) = (Keep::Forever, waits_for.written((BY, &why)));
+            steps.push(match before {
+                None => Step::Create { key, value, keep },
+                Some(version) => Step::Replace { key, version, value, keep },
+            });
+            steps.push(Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO });
+        }
+        MoneyAfterRebuild::Open(Some(version)) => {
+            entry = entry.with("opens", what.name());
+            steps.push(Step::Delete { key, version });
+            steps.push(Step::IndexRemove { index: Index::Frozen, member: what.name() });
+        }
+        MoneyAfterRebuild::Open(None) => {}
     }
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }

@@ -41,8 +41,8 @@ pub use commits::{
     AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };
 pub use forgotten::{
-    KnownClaim, RebuildClosing, Tale, closed_for_gap, in_the_way, never_remembered, rebuilt, remember, remembered,
-    whole,
+    KnownClaim, MoneyAfterRebuild, RebuildClosing, Tale, closed_for_gap, in_the_way, never_remembered, rebuilt,
+    remember, remembered, whole,
 };
 pub use freeze::{
     Forgotten, Freeze, Frozen, clock_doubted, freeze, frozen, gate_clock_doubted, only_closes, restored, unfreeze,

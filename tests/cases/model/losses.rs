@@ -19,7 +19,7 @@ use sluice::ledger::{
     Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, StoreFault,
 };
 use sluice::ports::Store;
-use sluice::stations::claim::{self, ClaimState, Forgotten, Freeze, Owner, RebuildClosing};
+use sluice::stations::claim::{self, ClaimState, Forgotten, Freeze, MoneyAfterRebuild, Owner, RebuildClosing};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -204,14 +204,16 @@ impl World {
         let last = self.store.last(ENVIRONMENT).await.unwrap();
         let above = last.as_u64().max(highest) + 1_000 + self.fate.below(1_000);
         let (closed, _) = self.store.read(&Freeze::Restored.key(ENVIRONMENT)).await.unwrap();
+        let before = closed.map(|record| record.version);
         let closing = lacks.then(|| RebuildClosing {
-            before: closed.map(|record| record.version),
+            before,
             waits_for: Forgotten { by_person: true, ..Forgotten::default() },
             why: "a journal is lost".to_owned(),
         });
         self.lost.is_closed.store(lacks, Ordering::SeqCst);
         let unused = UnusedNumbers { behind: last.as_u64(), last: above, begins: 0 };
-        let commit = claim::rebuilt(ENVIRONMENT, unused, closing, &NodeId::parse("node-0").unwrap());
+        let money = closing.map_or(MoneyAfterRebuild::Open(before), MoneyAfterRebuild::Closed);
+        let commit = claim::rebuilt(ENVIRONMENT, unused, money, &NodeId::parse("node-0").unwrap());
         self.store.commit(commit).await.unwrap();
     }
 
