@@ -247,32 +247,3 @@ fn a_journal_with_unused_numbers_joins_one_that_begins_before() {
     assert_eq!(upstream.seen().len(), before);
     assert!(!says(&left, "the others lack"), "{:#?}", left.log.all());
 }
-
-/// All gates are listed. The closing by the first rebuild is in the journal of the second one before it is rebuilt again.
-#[test]
-fn a_rebuild_with_all_journals_ends_the_closing_by_one_that_began_later() {
-    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let listed = |node: &str| {
-        setup(&upstream, &redis.url(), node)
-            .set_raw("store", "all_nodes", r#"["left", "right", "third"]"#)
-            .start()
-            .ready()
-    };
-    let [left, right, third] = ["left", "right", "third"].map(listed);
-    let mut calls = vec![paid(&left), paid(&right), paid(&third)];
-    let right = with_a_new_folder(right, &redis);
-    calls.push(paid(&right));
-    is_kept(&redis);
-    let away = [left, third].map(Gate::kill);
-    let right = right.kill();
-    redis.ask(&["FLUSHALL"]);
-    let right = right.start();
-    wait_until("money to be closed", || told(&swap().send(right.production())) == FROZEN);
-    // Both follow the first rebuild before either has it made again, or one of them does.
-    let [left, third] = away.map(Setup::start);
-    for gate in [&left, &right, &third] {
-        wait_until("money to be ready", || gate.probe("/readyz/money").status == 200);
-        are_known(gate, &calls);
-        paid(gate);
-    }
-}

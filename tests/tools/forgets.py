@@ -81,7 +81,6 @@ class Fleet:
             gate.start()
         # Folders that were taken away: their journals are checked by nobody.
         self.lost: list[Path] = []
-        self.archives: list[Path] = []
         self.opened = 0
 
     def moves(self, gate: KillableGate) -> bool:
@@ -198,6 +197,10 @@ class Events:
 
     def any_gate(self) -> KillableGate:
         return self.chance.choice(self.fleet.gates)
+
+    def any_later_gate(self) -> KillableGate:
+        """Returns a gate whose folder may be lost: the first one keeps what the end is checked by."""
+        return self.chance.choice(self.fleet.gates[1:])
 
     def empty(self) -> bool:
         before = self.fleet.last_number()
@@ -328,7 +331,7 @@ class Events:
 
     def lose_a_folder(self) -> bool:
         """The other gates have everything."""
-        self.give_a_new_folder(self.any_gate())
+        self.give_a_new_folder(self.any_later_gate())
         return self.empty()
 
     def give_a_new_folder(self, gate: KillableGate) -> None:
@@ -345,7 +348,7 @@ class Events:
 
     def rebuild_from_the_middle(self) -> bool:
         """Once the other gates come, the Redis is rebuilt again from what they have."""
-        gate = self.any_gate()
+        gate = self.any_later_gate()
         self.give_a_new_folder(gate)
         others = [other for other in self.fleet.gates if other is not gate]
         for other in others:
