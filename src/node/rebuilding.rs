@@ -131,7 +131,7 @@ impl Membership {
         let committed = self.replica.committed(environment)?;
         // The files are read before: the right lapses.
         let newest = move |folder: &Path, id: &NodeId| newest_entries(folder, id, environment, KEPT_FOR_OTHERS);
-        let tail = self.from_files(node, newest).await?;
+        let tail = self.read_files(node, newest).await?;
         let Some(right) = self.store.may_rebuild(environment, &self.instance).await? else { return Ok(()) };
         let (orphans, reasons) = self.what_is_missing(environment, &gathered, &committed, &right)?;
         if !orphans.nodes.is_empty() && heard.at.since(gathered.lost) < WAITS_FOR_OTHERS {
@@ -197,7 +197,7 @@ impl Membership {
             let behind = base.kept;
             let begins = NodeFacts::read(&base.told).map_or(0, |facts| facts.journal_begins.as_u64());
             let next = move |folder: &Path, id: &NodeId| next_entries(folder, id, environment, behind, begins);
-            let entries = self.from_files(node, next).await?;
+            let entries = self.read_files(node, next).await?;
             self.store.lend(environment, gathered.lost, behind, &entries).await?;
         }
         if base.node == node.id {
@@ -363,7 +363,7 @@ impl Membership {
     }
 
     /// Reads entries of this journal.
-    async fn from_files(
+    async fn read_files(
         &self,
         node: &Node,
         read: impl FnOnce(&Path, &NodeId) -> io::Result<Vec<Outstanding>> + Send + 'static,
