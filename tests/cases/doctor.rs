@@ -60,6 +60,8 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
     let [policies, theirs] = [0, 1].map(|at| production["nodes"][at]["policies"].as_str().unwrap().to_owned());
     assert!(policies == theirs && policies.len() > 12, "{policies} {theirs}");
     let rules = right.path("policies/everything.toml");
+    // Until it goes on, it has the set that was in force before.
+    left.signal("STOP");
     fs::write(
         &rules,
         format!("{EVERYTHING}[[rule]]\nid = \"none\"\neffect = \"deny\"\nwhen = {{ op = \"@money\" }}\n"),
@@ -69,6 +71,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
         let found = findings(&json(&asks).1);
         found.contains("decide by different policies") && found.contains("(left)") && found.contains("(right)")
     });
+    left.signal("CONT");
     fs::write(&rules, EVERYTHING).unwrap();
     wait_until("all to be well again", || json(&asks).0 == 0);
 
