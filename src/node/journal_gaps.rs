@@ -7,7 +7,7 @@ use super::Node;
 use super::retry::Retry;
 use crate::adapters::audit::{keep_told_gaps, missing_files, told_gaps};
 use crate::base::ids::Environment;
-use crate::ledger::{CommitError, Content, StoreFault};
+use crate::ledger::{CommitError, StoreFault};
 use crate::stations::claim::{self, Forgotten, Freeze};
 
 const REMEDY: &str = "find out from upstream's records what was paid with these numbers, then open money with `sluice unfreeze \
@@ -69,15 +69,9 @@ async fn close_if_nobody_has(
     let mut retry = Retry::default();
     loop {
         let (record, _) = node.store.read(&key).await?;
-        let before = record.map(|record| {
-            let bytes = match &record.content {
-                Content::Whole(bytes) => bytes.as_ref(),
-                Content::Spent => b"",
-            };
-            (record.version, Forgotten::read(bytes))
-        });
+        let (before, forgotten) = Forgotten::of_record(record);
         // The journal may wait for the very numbers that are missing, so this entry is not waited for.
-        match node.store.commit(claim::closed_for_gap(environment, before, why, &node.id)).await {
+        match node.store.commit(claim::closed_for_gap(environment, before, forgotten, why, &node.id)).await {
             Ok(_) => return Ok(()),
             Err(CommitError::Fault(fault)) => return Err(fault),
             Err(CommitError::Rejected { .. }) => retry.conflict().await?,

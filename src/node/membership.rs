@@ -182,9 +182,12 @@ impl Membership {
                     }
                     // Nobody serves it.
                     Ok(HeartbeatVerdict::Uncreated) => {}
-                    Ok(HeartbeatVerdict::Meeting | HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost) => {
-                        pause = POLL_INTERVAL
-                    }
+                    Ok(
+                        HeartbeatVerdict::Meeting
+                        | HeartbeatVerdict::Differs
+                        | HeartbeatVerdict::Gathering
+                        | HeartbeatVerdict::Lost,
+                    ) => pause = POLL_INTERVAL,
                     Err(fault) => node.told_of(&fault),
                 }
             }
@@ -227,7 +230,9 @@ impl Membership {
             self.store.distrust(environment).await?;
             node.contradictions.are_told(environment);
         }
-        let life = self.life(node, environment, false);
+        let newest = self.newest(node, environment).await?;
+        let mut life = self.life(node, environment, false);
+        life.newest = newest.filter(|(kept, _)| *kept == life.kept).map(|(_, newest)| newest);
         let heard = self.store.beat(environment, &life).await?;
         if self.served.contains(&environment) {
             node.heard.time(heard.at, node.clock.elapsed());
@@ -249,6 +254,9 @@ impl Membership {
                 node.metrics.journals_begin(environment.as_str(), journals_begin(&heard).as_u64());
             }
             node.store_lost_outcomes(environment);
+        }
+        if heard.verdict == HeartbeatVerdict::Differs {
+            self.closes_for_another_history(node, environment, &heard).await?;
         }
         let is_lost = matches!(heard.verdict, HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost);
         if let Some(since) = heard.lost.filter(|_| is_lost)
@@ -347,6 +355,7 @@ impl Membership {
             acknowledges: node.losses.acknowledged(environment),
             journal: node.journal.clone(),
             kept: node.audit.highest(environment),
+            newest: None,
         }
     }
 

@@ -10,12 +10,13 @@
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
-//! | `membership`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `recovery`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
+//! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `recovery`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
 //! | `store_watch`, `clock_watch`, `date_check` | whether the store answers, accepts writes and is open for money; whether clocks leapt, or are wrong at a start |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
 
 mod activations;
+mod another_history;
 mod state;
 mod candidate;
 pub mod clock_watch;

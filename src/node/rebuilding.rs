@@ -363,7 +363,7 @@ impl Membership {
     }
 
     /// Reads entries of this journal.
-    async fn read_files(
+    pub(super) async fn read_files(
         &self,
         node: &Node,
         read: impl FnOnce(&Path, &NodeId) -> io::Result<Vec<Outstanding>> + Send + 'static,

@@ -107,8 +107,10 @@ impl Membership {
         if let Err(error) = brought(node, environment).await {
             return told_of(node, environment, &error);
         }
-        // The store goes on without the commits that this gate made behind that number. A gate without any has none.
-        if own().map_or(from > 0, |own| own > from) {
+        // The store goes on without the commits that this gate made behind that number. A gate without any has none. A
+        // journal whose replica begins later cannot tell.
+        let begins_later = self.replica.begin(environment).is_ok_and(|begin| begin.as_u64() > from);
+        if begins_later || own().map_or(from > 0, |own| own > from) {
             // Votes and rejections may be among them. Holds end first: afterwards nothing shows that there were such commits.
             let forgotten = match node.forget_holds(environment).await {
                 Ok(()) => self.replica.forget(environment, node.audit.highest(environment)),
@@ -241,7 +243,7 @@ async fn must_be_opened(node: &Node, environment: Environment, why: &str) -> Res
         if forgotten.by_person && forgotten.reasons.iter().any(|known| known == why) {
             return Ok(());
         }
-        let commit = claim::closed_for_gap(environment, Some((record.version, forgotten)), why, &node.id);
+        let commit = claim::closed_for_gap(environment, Some(record.version), forgotten, why, &node.id);
         if node.commit(commit).await?.is_some() {
             return Ok(());
         }

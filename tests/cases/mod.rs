@@ -27,6 +27,7 @@ mod guarantees;
 mod guide;
 mod hangup;
 mod heads;
+mod histories;
 pub(super) mod holds;
 mod hostile;
 mod identity;

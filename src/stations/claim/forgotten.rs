@@ -66,6 +66,16 @@ impl Forgotten {
         self.knows_of(&other.made);
     }
 
+    /// Reads the record of [`Freeze::Restored`] that the store has, if it has one, and its version.
+    pub fn of_record(record: Option<Record>) -> (Option<Number>, Forgotten) {
+        let Some(record) = record else { return (None, Forgotten::default()) };
+        let bytes = match &record.content {
+            Content::Whole(bytes) => bytes.as_ref(),
+            Content::Spent => b"",
+        };
+        (Some(record.version), Forgotten::read(bytes))
+    }
+
     /// Notes commits that others were told of.
     pub fn knows_of(&mut self, made: &BTreeMap<NodeId, u64>) {
         for (node, number) in made {
@@ -170,19 +180,20 @@ pub fn never_remembered(
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// Closes money until a person opens it, because of a gap in a journal. Guarded: money is closed as `before` says.
+/// Closes money until a person opens it, because of what a journal lacks, or what the store lacks of it. Guarded: money is
+/// closed by the version `before`, if it is closed.
 pub fn closed_for_gap(
     environment: Environment,
-    before: Option<(Number, Forgotten)>,
+    before: Option<Number>,
+    mut forgotten: Forgotten,
     why: &str,
     node: &NodeId,
 ) -> Commit {
     let (what, by) = (Freeze::Restored, "sluice serve");
     let (key, keep) = (what.key(environment), Keep::Forever);
-    let (version, mut forgotten) = before.map_or((None, Forgotten::default()), |(version, all)| (Some(version), all));
     forgotten.must_be_opened(why);
     let value = forgotten.written((by, why));
-    let record = match version {
+    let record = match before {
         None => Step::Create { key, value, keep },
         Some(version) => Step::Replace { key, version, value, keep },
     };

@@ -37,6 +37,8 @@ pub(super) struct Belief {
     pub seen: u64,
     /// The latest reply to a heartbeat that found everything well.
     pub heard: Option<HeartbeatReply>,
+    /// The run of the Redis with which this node compared its journal; `None` before that, and since a loss.
+    pub compared: Option<String>,
 }
 
 impl Beliefs {
@@ -54,7 +56,12 @@ impl Beliefs {
 
     /// Returns the words that describe this node's knowledge in a call.
     pub fn words(&self, environment: Environment, run: &str, head: Words) -> Words {
-        let belief = self.at(environment);
+        let mut belief = self.at(environment);
+        // Another Redis may have another history behind the same number.
+        if belief.compared.as_ref().is_some_and(|compared| compared != run) {
+            belief.compared = None;
+            belief.is_waiting = true;
+        }
         let generation = if belief.is_waiting { WAITS } else { belief.generation.as_deref().unwrap_or_default() };
         head.word(self.node.as_str()).word(generation).word(run).number(belief.highest)
     }

@@ -43,6 +43,15 @@ pub struct Life {
     pub journal: JournalId,
     /// The number up to which the journal has every entry.
     pub kept: Number,
+    /// The newest entry of the journal, where it was looked up; `None` in it if the journal has none at that number.
+    pub newest: Option<Option<EntryMark>>,
+}
+
+/// What tells an entry from another one under the same number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryMark {
+    pub at: StoreTime,
+    pub node: NodeId,
 }
 
 /// The store's reply: its own state and that of the nodes.
@@ -69,6 +78,8 @@ pub enum HeartbeatVerdict {
     Well,
     /// Not every node has met this run of the Redis yet.
     Meeting,
+    /// The store has another history than this node's journal behind the number that it knows of this journal.
+    Differs,
     /// The store has lost something, and not every node has reported yet what it knows.
     Gathering,
     /// The store has lost something, and every node has reported.
@@ -127,9 +138,9 @@ impl HeartbeatReply {
 
     /// Whether the store noted this heartbeat.
     fn is_noted(&self) -> bool {
-        use HeartbeatVerdict::{Cut, Foreign, Gathering, Lost, Meeting, Taken, Uncreated, Well};
+        use HeartbeatVerdict::{Cut, Differs, Foreign, Gathering, Lost, Meeting, Taken, Uncreated, Well};
         match self.verdict {
-            Well | Meeting | Gathering | Lost => true,
+            Well | Meeting | Differs | Gathering | Lost => true,
             Taken | Foreign | Cut | Uncreated => false,
         }
     }
@@ -157,6 +168,8 @@ impl RedisStore {
         let words = words.word(before.generation.as_deref().unwrap_or_default());
         let words = words.word(life.installation.as_ref().map_or("", InstallationId::as_str));
         let words = words.word(life.acknowledges.map_or_else(String::new, |since| since.as_micros().to_string()));
+        let mark = life.newest.clone().flatten();
+        let words = words.word(mark.map_or_else(String::new, |mark| format!("{} {}", mark.at.as_micros(), mark.node)));
         let others = before.heard.iter().flat_map(|heard| {
             let others = heard.members.iter().filter(|member| member.node != beliefs.node);
             others.map(|member| (member, heard.state(member)))
@@ -169,11 +182,17 @@ impl RedisStore {
         if heard.is_noted() {
             belief.notes(heard.at);
         }
+        if matches!(heard.verdict, HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost) {
+            belief.compared = None;
+        }
         if heard.verdict == HeartbeatVerdict::Well {
+            if life.newest.is_some() {
+                belief.compared = Some(heard.run.clone());
+            }
             let is_unheard = |since: &StoreTime| !heard.is_heard_by_all(&beliefs.node, *since, RAN_WITHIN);
             belief.returned = belief.returned.filter(is_unheard);
             belief.generation = Some(heard.generation.clone());
-            belief.is_waiting = belief.returned.is_some();
+            belief.is_waiting = belief.returned.is_some() || belief.compared.is_none();
             belief.seen = heard.last.as_u64();
             belief.heard = Some(heard.clone());
             if belief.is_waiting {
@@ -203,6 +222,16 @@ impl RedisStore {
     /// Returns when this process found the store well for the last time.
     pub fn well_at(&self, environment: Environment) -> Option<StoreTime> {
         self.beliefs.as_ref().and_then(|beliefs| beliefs.at(environment).heard.as_ref().map(|heard| heard.at))
+    }
+
+    /// Whether the next heartbeat must tell the newest entry of the journal.
+    pub fn must_compare(&self, environment: Environment) -> bool {
+        self.beliefs.as_ref().is_some_and(|beliefs| beliefs.at(environment).compared.is_none())
+    }
+
+    /// Returns the same store as a process sees it that is not a node: it is answered in any state.
+    pub fn without_node(&self) -> RedisStore {
+        RedisStore::new(self.shards.clone())
     }
 
     /// Adds what this node knows from its own files: the highest number of its own commits, and the store that it met.
@@ -282,6 +311,7 @@ impl RedisStore {
         let verdict = match told.next()?.as_slice() {
             b"well" => HeartbeatVerdict::Well,
             b"meeting" => HeartbeatVerdict::Meeting,
+            b"differs" => HeartbeatVerdict::Differs,
             b"gathering" => HeartbeatVerdict::Gathering,
             b"lost" => HeartbeatVerdict::Lost,
             b"taken" => HeartbeatVerdict::Taken,

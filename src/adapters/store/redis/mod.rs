@@ -38,7 +38,9 @@ use tokio::sync::Notify;
 pub use self::export::export;
 use self::faults::{OTHER, fault};
 use self::generation::Beliefs;
-pub use self::membership::{FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member, RAN_WITHIN};
+pub use self::membership::{
+    EntryMark, FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member, RAN_WITHIN,
+};
 use self::order::due_of;
 use self::pace::StorePace;
 use self::reader::{ReplyReader, read_conflicts, unreadable};

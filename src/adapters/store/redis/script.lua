@@ -662,6 +662,20 @@ local function keep(node, journal, number, was_retired)
   alter('HSET', root .. ':k', node, journal .. ' ' .. text(number))
 end
 
+-- Whether this store has another entry than a journal at a number, or none. A lost store is rebuilt first; what has left the
+-- outbox is not known.
+local function has_another(entry, number)
+  if entry == '' or lost or not generation then
+    return false
+  end
+  local here = redis.call('ZRANGEBYSCORE', root .. ':q', text(number), text(number), 'LIMIT', 0, 1)[1]
+  if here then
+    return string.match(here, '^%d+ (%d+ %S+) ') ~= entry
+  end
+  local first = redis.call('ZRANGE', root .. ':q', 0, 0, 'WITHSCORES')[2]
+  return first and tonumber(first) < number
+end
+
 local function tell_roll(verdict, all)
   local told = { verdict, tell(), text(clock), text(epoch), redis.call('HGET', root, 'promoted') or '' }
   told[#told + 1] = redis.call('HGET', root, 'generation') or ''
@@ -688,6 +702,8 @@ local function beat()
   -- The highest number, of any node, that it was told before or has in its journal.
   local seen = tonumber(take())
   local journal, has, its_generation, wanted, acked = take(), tonumber(take()), take(), take(), take()
+  -- The time and the node of the entry at that number, if the gate asks whether this store has the same.
+  local newest = take()
   local all = roll()
   local mine = all[asker]
   local was_retired = mine and has_retired(asker, mine)
@@ -751,7 +767,10 @@ local function beat()
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
   alter = redis.call
-  keep(asker, journal, has, was_retired)
+  local differs = has_another(newest, has)
+  if not differs then
+    keep(asker, journal, has, was_retired)
+  end
   redis.call('HSET', root .. ':c', asker, text(highest))
   if forgot(seen) or not generation then
     lost = lost or text(now)
@@ -770,6 +789,9 @@ local function beat()
     -- A node that knows more than the store closes money; the others do so if no such node comes.
     local closes = is_behind and is_gathered(all, tonumber(lost), lapse, has_come)
     return tell_roll((closes or now - lost >= lapse) and 'lost' or 'gathering', all)
+  end
+  if differs then
+    return tell_roll('differs', all)
   end
   if run ~= met then
     local next_run, since = unpack(redis.call('HMGET', root, 'next', 'since'))

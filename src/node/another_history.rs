@@ -1,0 +1,96 @@
+//! A store with another history than this gate's journal: a Redis that lagged was promoted, so that it lacks what this gate
+//! followed at the former one.
+//!
+//! Numbers alone do not show that, as the store may have given out as many since. So a gate compares its newest entry with
+//! every Redis that it meets, before it does anything else there. Neither history is changed: money is closed until a person
+//! opens it, this journal goes on behind the store's last number, and its claims are told.
+
+use super::Node;
+use super::membership::Membership;
+use super::retry::Retry;
+use crate::adapters::audit::{EntryRoom, newest_entries};
+use crate::adapters::store::redis::{EntryMark, HeartbeatReply};
+use crate::base::ids::Environment;
+use crate::ledger::{CommitError, Content, Number, StoreFault};
+use crate::ports::Store as _;
+use crate::stations::claim::{self, Forgotten, Freeze};
+
+impl Membership {
+    /// Returns the number up to which the journal has every entry, and what tells the entry at that number from others, where
+    /// the next heartbeat must compare it.
+    pub(super) async fn newest(
+        &self,
+        node: &Node,
+        environment: Environment,
+    ) -> Result<Option<(Number, Option<EntryMark>)>, StoreFault> {
+        if !self.store.must_compare(environment) {
+            return Ok(None);
+        }
+        let kept = node.audit.highest(environment);
+        let room = EntryRoom { entries: 1, bytes: usize::MAX };
+        let found = self.read_files(node, move |folder, id| newest_entries(folder, id, environment, room)).await?;
+        // A journal that went on without entries has none at that number.
+        let at_end = found.into_iter().find(|entry| entry.number == kept);
+        Ok(Some((kept, at_end.map(|entry| EntryMark { at: entry.at, node: entry.node }))))
+    }
+
+    /// Closes money, and goes on behind the store's last number.
+    pub(super) async fn closes_for_another_history(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+    ) -> Result<(), StoreFault> {
+        self.store.waits(environment);
+        node.fresh.are_lost(environment);
+        let kept = node.audit.highest(environment);
+        let known = heard.members.iter().find(|member| member.node == node.id).map(|member| member.kept);
+        // Of a journal that told of the number itself, it is not known where the two begin to differ.
+        let from = known.filter(|known| *known < kept).unwrap_or_default().as_u64();
+        let why = format!(
+            "two Redis were used: the journal of `{}` has other entries behind number {from} than the store. What they used of \
+             limits is not known to it",
+            node.id
+        );
+        tracing::error!(
+            %environment,
+            from,
+            why,
+            "this Redis lacks what this journal has: money is closed until a person opens it; find out from upstream's records \
+             what was paid meanwhile, then `sluice unfreeze --restored`"
+        );
+        let last = self.close_awaiting(node, environment, from, &why).await?.max(heard.last);
+        node.audit.skip(environment, last).await.map_err(|fault| StoreFault::Away(fault.to_string()))
+    }
+
+    /// Closes money until a person opens it and this node has told its claims behind a number. Returns the number of the
+    /// closing.
+    async fn close_awaiting(
+        &self,
+        node: &Node,
+        environment: Environment,
+        from: u64,
+        why: &str,
+    ) -> Result<Number, StoreFault> {
+        // As a node, this gate does nothing with the store before it has the same history.
+        let store = self.store.without_node();
+        let key = Freeze::Restored.key(environment);
+        let mut retry = Retry::default();
+        loop {
+            let (mut record, _) = store.read(&key).await?;
+            if let Some(record) = &mut record
+                && let Content::Whole(sealed) = &record.content
+            {
+                record.content = Content::Whole(self.seals.open(&key, sealed.clone())?);
+            }
+            let (before, mut forgotten) = Forgotten::of_record(record);
+            forgotten.awaits_also(&Forgotten { nodes: [(node.id.clone(), from)].into(), ..Forgotten::default() });
+            let commit = claim::closed_for_gap(environment, before, forgotten, why, &node.id);
+            match store.commit(self.seals.sealed_commit(commit)?).await {
+                Ok(receipt) => return Ok(receipt.number()),
+                Err(CommitError::Fault(fault)) => return Err(fault),
+                Err(CommitError::Rejected { .. }) => retry.conflict().await?,
+            }
+        }
+    }
+}
