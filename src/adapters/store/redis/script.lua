@@ -662,18 +662,14 @@ local function keep(node, journal, number, was_retired)
   alter('HSET', root .. ':k', node, journal .. ' ' .. text(number))
 end
 
--- Whether this store has another entry than a journal at a number, or none. A lost store is rebuilt first; what has left the
--- outbox is not known.
+-- Whether this store has another entry than a journal at a number. A lost store is rebuilt first; what has left the outbox is
+-- not known. A number that a rebuild left out has no entry: then the closing behind it tells whose journal is awaited.
 local function has_another(entry, number)
   if entry == '' or lost or not generation then
     return false
   end
   local here = redis.call('ZRANGEBYSCORE', root .. ':q', text(number), text(number), 'LIMIT', 0, 1)[1]
-  if here then
-    return string.match(here, '^%d+ (%d+ %S+) ') ~= entry
-  end
-  local first = redis.call('ZRANGE', root .. ':q', 0, 0, 'WITHSCORES')[2]
-  return first and tonumber(first) < number
+  return here and string.match(here, '^%d+ (%d+ %S+) ') ~= entry
 end
 
 local function tell_roll(verdict, all)
