@@ -28,7 +28,8 @@ impl Membership {
         }
         let kept = node.audit.highest(environment);
         let room = EntryRoom { entries: 1, bytes: usize::MAX };
-        let found = self.read_files(node, move |folder, id| newest_entries(folder, id, environment, room)).await?;
+        let found =
+            self.read_files(node, move |folder, id| newest_entries(folder, id, (environment, kept), room)).await?;
         // A journal that went on without entries has none at that number.
         let at_end = found.into_iter().find(|entry| entry.number == kept);
         Ok(Some((kept, at_end.map(|entry| EntryMark { at: entry.at, node: entry.node }))))

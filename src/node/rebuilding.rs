@@ -130,7 +130,8 @@ impl Membership {
         }
         let committed = self.replica.committed(environment)?;
         // The files are read before: the right lapses.
-        let newest = move |folder: &Path, id: &NodeId| newest_entries(folder, id, environment, KEPT_FOR_OTHERS);
+        let newest =
+            move |folder: &Path, id: &NodeId| newest_entries(folder, id, (environment, up_to), KEPT_FOR_OTHERS);
         let tail = self.read_files(node, newest).await?;
         let Some(right) = self.store.may_rebuild(environment, &self.instance).await? else { return Ok(()) };
         let (orphans, reasons) = self.what_is_missing(environment, &gathered, &committed, &right)?;

@@ -30,7 +30,7 @@ from swaps import KillableGate, Swaps, check_audit, check_swaps, post_swap, read
 
 NODES = ("left", "right", "third")
 # How long money may take to move again, or to be closed.
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 CALLERS = 8
 DAY = 24 * 3_600
 # The amount of each swap, and what all swaps together may spend.

@@ -13,7 +13,7 @@ use super::folder::{AuditFile, audit_files};
 use super::whole_journal::header;
 use crate::audit::{LineBody, LineReader, read_line};
 use crate::base::ids::Environment;
-use crate::ledger::{NodeId, Outstanding};
+use crate::ledger::{NodeId, Number, Outstanding};
 
 /// How long the newest entries are read.
 const NEWEST: ReadBudget = ReadBudget { bytes: u64::MAX, time: Duration::from_secs(5) };
@@ -66,37 +66,45 @@ pub fn entries_above(
     Ok(())
 }
 
-/// Returns the newest entries of an environment that have room, in the order of the files, and that are read in time.
+/// Returns the newest entries of an environment that have room, up to the highest number, in the order of the files, and that
+/// are read in time.
 pub fn newest_entries(
     folder: &Path,
     node: &NodeId,
-    environment: Environment,
+    (environment, highest): (Environment, Number),
     mut room: EntryRoom,
 ) -> io::Result<Vec<Outstanding>> {
     // The highest number before the file that was begun later.
-    let later: Cell<Option<u64>> = Cell::new(None);
+    let later = Cell::new(highest.as_u64());
     let skips = |first: &[u8]| {
         let Ok(LineBody::Header(header)) = read_line(first).map(|line| line.body) else { return Skip::No };
         let before = header.highest.get(&environment).copied().unwrap_or(0);
-        match later.replace(Some(before)) {
-            Some(0) => Skip::AndAllBefore,
-            Some(later) if later == before => Skip::This,
+        match later.replace(before) {
+            0 => Skip::AndAllBefore,
+            later if later == before => Skip::This,
             _ => Skip::No,
         }
     };
+    let named = format!("\"environment\":\"{}\"", environment.as_str()).into_bytes();
     let (mut newest, mut fault) = (VecDeque::new(), None);
-    read_backwards(folder, node, None, NEWEST, &skips, &mut |line, _| match read_line(line).map(|line| line.body) {
-        Ok(LineBody::Entry(entry)) if entry.environment == environment => {
-            if !room.takes(&entry) {
-                return ControlFlow::Break(());
-            }
-            newest.push_front(entry);
-            ControlFlow::Continue(())
+    read_backwards(folder, node, None, NEWEST, &skips, &mut |line, _| {
+        // Most lines may be of the other environment, and need not be read.
+        if !line.windows(named.len()).any(|part| part == named) {
+            return ControlFlow::Continue(());
         }
-        Ok(LineBody::Entry(_) | LineBody::Header(_)) => ControlFlow::Continue(()),
-        Err(why) => {
-            fault = Some(io::Error::other(why.to_string()));
-            ControlFlow::Break(())
+        match read_line(line).map(|line| line.body) {
+            Ok(LineBody::Entry(entry)) if entry.environment == environment => {
+                if !room.takes(&entry) {
+                    return ControlFlow::Break(());
+                }
+                newest.push_front(entry);
+                ControlFlow::Continue(())
+            }
+            Ok(LineBody::Entry(_) | LineBody::Header(_)) => ControlFlow::Continue(()),
+            Err(why) => {
+                fault = Some(io::Error::other(why.to_string()));
+                ControlFlow::Break(())
+            }
         }
     })?;
     fault.map_or_else(|| Ok(newest.into()), Err)

@@ -118,6 +118,7 @@ mod checkpoints;
 mod contradicting;
 mod faults;
 mod killed;
+mod newest;
 mod start;
 
 /// The store lost its memory: a rebuild counts on what the journal has now.

@@ -205,7 +205,9 @@ local is_of_roll = op ~= 'commit'
   })[op]
 if known ~= '' and not is_of_roll then
   -- The heartbeat finds out whether this is another store.
-  if waits or (is_known and generation and known ~= generation) or forgot(0) then
+  if waits and not lost then
+    return redis.error_reply('OTHER the gate waits until it has met this Redis')
+  elseif waits or (is_known and generation and known ~= generation) or forgot(0) then
     return redis.error_reply('OTHER the store has forgotten what a node knows of it')
   elseif run ~= met then
     return redis.error_reply('OTHER not every node has met this Redis since it was started or promoted')

@@ -1,0 +1,32 @@
+//! The newest entries of an environment, read backwards.
+
+use super::*;
+
+fn of(environment: Environment, number: u64) -> Outstanding {
+    Outstanding { environment, ..entry(number) }
+}
+
+#[tokio::test]
+async fn the_newest_entries_of_an_environment_come_in_order_from_as_many_files_as_they_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = AuditSettings { rotate_bytes: 1_000, ..settings(folder.path()) };
+    let audit = AuditFiles::open(settings, Arc::new(Hand::default())).unwrap();
+    let (sandbox, production) = (Environment::Sandbox, Environment::Production);
+    audit.append(vec![of(sandbox, 1), of(sandbox, 2)]).await.unwrap();
+    for number in 1..=40 {
+        audit.append(vec![of(production, number)]).await.unwrap();
+    }
+    assert!(audit_files(folder.path()).unwrap().len() > 4);
+    let newest = |environment, highest, entries, bytes| {
+        let room = EntryRoom { entries, bytes };
+        let found = newest_entries(folder.path(), &node(), (environment, Number::new(highest)), room).unwrap();
+        found.iter().map(|entry| entry.number.as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(newest(production, 40, 25, usize::MAX), (16..=40).collect::<Vec<_>>());
+    assert_eq!(newest(production, 40, 100, usize::MAX), (1..=40).collect::<Vec<_>>());
+    assert_eq!(newest(production, 40, 100, 1), [40]);
+    assert_eq!(newest(sandbox, 2, 1, usize::MAX), [2]);
+    assert_eq!(newest(sandbox, 2, 9, usize::MAX), [1, 2]);
+    assert_eq!(newest(Environment::Sandbox, 0, 9, usize::MAX), [0; 0]);
+    assert_eq!(newest(production, 40, 0, 0), [0; 0]);
+}
