@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn of(environment: Environment, number: u64) -> Outstanding {
+fn entry_of(environment: Environment, number: u64) -> Outstanding {
     Outstanding { environment, ..entry(number) }
 }
 
@@ -12,9 +12,9 @@ async fn the_newest_entries_of_an_environment_come_in_order_from_as_many_files_a
     let settings = AuditSettings { rotate_bytes: 1_000, ..settings(folder.path()) };
     let audit = AuditFiles::open(settings, Arc::new(Hand::default())).unwrap();
     let (sandbox, production) = (Environment::Sandbox, Environment::Production);
-    audit.append(vec![of(sandbox, 1), of(sandbox, 2)]).await.unwrap();
+    audit.append(vec![entry_of(sandbox, 1), entry_of(sandbox, 2)]).await.unwrap();
     for number in 1..=40 {
-        audit.append(vec![of(production, number)]).await.unwrap();
+        audit.append(vec![entry_of(production, number)]).await.unwrap();
     }
     assert!(audit_files(folder.path()).unwrap().len() > 4);
     let newest = |environment, highest, entries, bytes| {
