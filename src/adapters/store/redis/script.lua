@@ -664,9 +664,9 @@ local function keep(node, journal, number, was_retired)
   alter('HSET', root .. ':k', node, journal .. ' ' .. text(number))
 end
 
--- Whether this store has another entry than a journal at a number. A lost store is rebuilt first, and nothing is known of
--- what has left the outbox. A number that a rebuild left out has no entry: then the closing behind it tells whose journal
--- is awaited.
+-- Whether this store has another entry than a journal at a number. A lost store is rebuilt first, and nothing is known
+-- of what has left the outbox. A number that a rebuild left out has no entry: then the closing behind it tells whose
+-- journal is awaited.
 local function has_another(entry, number)
   if entry == '' or lost or not generation then
     return false
