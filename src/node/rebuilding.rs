@@ -322,8 +322,15 @@ impl Membership {
             let known = committed.get(&member.node).copied().unwrap_or_default();
             // A commit that is on no disk was never sent; one that its own journal has may have been.
             if member.own > known && member.kept >= member.own {
-                reasons
-                    .push(format!("the journal of `{}` has commits behind {known} that the others lack", member.node));
+                let lacking =
+                    format!("the journal of `{}` has commits behind {known} that the others lack", member.node);
+                let begins_later =
+                    NodeFacts::read(&member.told).is_some_and(|facts| facts.journal_begins.as_u64() > begin.as_u64());
+                // It takes the snapshot of this rebuild, and tells its claims alone: neither amounts in windows nor holds.
+                if begins_later {
+                    orphans.must_be_opened(&lacking);
+                }
+                reasons.push(lacking);
                 orphans.nodes.insert(member.node.clone(), known.as_u64());
             }
         }
