@@ -6,19 +6,12 @@ use serde_json::json;
 use super::claims::{swap, told};
 use super::console::{console, lift};
 use super::nodes::{EXECUTED, paid, says, setup};
+use super::replicated::journalled;
 use crate::support::clock::wait_until;
-use crate::support::{Between, Gate, Redis, Upstream};
+use crate::support::{Between, Redis, Upstream};
 
 const AGAIN: &str = "200 - executed again";
 const FROZEN: &str = "503 FROZEN unknown";
-
-/// How many entries the gate's journal has that begin an attempt.
-fn begun(gate: &Gate) -> usize {
-    let folder = std::fs::read_dir(gate.path("sluice-audit")).unwrap();
-    let files =
-        folder.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
-    files.map(|file| std::fs::read_to_string(file).unwrap().matches("\"what\":\"sending\"").count()).sum()
-}
 
 /// One gate pays at the former primary and is lost; another one has that payment in its journal, made no commit itself, and
 /// comes to the promoted Redis when that has as many numbers.
@@ -49,7 +42,7 @@ fn is_not_paid_again(durability: &str) {
     let follower = setup(&upstream, &former.url(), "follower").start().ready();
     let right = setup(&upstream, &promoted.url(), "right").start().ready();
     let mut before = vec![paid(&left), paid(&right)];
-    wait_until("all to be journalled", || begun(&follower) == 2);
+    wait_until("all to be journalled", || journalled(&follower) == 2);
     let in_step = || new.ask(&["INFO", "replication"]).concat().contains("master_link_status:up");
     wait_until("the replica to follow", in_step);
     let commits = |redis: &Redis| redis.ask(&["HGET", "sluice:{production}", "last"]);
@@ -60,7 +53,7 @@ fn is_not_paid_again(durability: &str) {
     promoted.lead(new.port());
     let lost = swap();
     assert_eq!(told(&lost.send(left.production())), EXECUTED);
-    wait_until("the follower to have it", || begun(&follower) == 3);
+    wait_until("the follower to have it", || journalled(&follower) == 3);
     drop(left.kill());
     before.extend((0..3).map(|_| paid(&right)));
     former.lead(new.port());

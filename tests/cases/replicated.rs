@@ -6,7 +6,7 @@ use crate::support::clock::wait_until;
 use crate::support::{Gate, Redis, Upstream};
 
 /// How many entries the gate's journal has that begin an attempt.
-fn journalled(gate: &Gate) -> usize {
+pub(super) fn journalled(gate: &Gate) -> usize {
     let folder = std::fs::read_dir(gate.path("sluice-audit")).unwrap();
     let files =
         folder.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
