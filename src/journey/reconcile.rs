@@ -154,11 +154,10 @@ impl RecordSearch<'_> {
                 return LookupResult::Unreadable;
             };
             bearing.extend(page.records);
-            if page.count < PAGE {
-                return self.judged(bearing);
-            }
+            // Upstream may give fewer records than were asked for while it has more.
+            let is_full = page.count >= PAGE;
             let Some(oldest) = page.oldest.and_then(|oldest| oldest.parse::<Timestamp>().ok()) else {
-                return LookupResult::Unreadable;
+                return if is_full { LookupResult::Unreadable } else { self.judged(bearing) };
             };
             if oldest < earliest {
                 return self.judged(bearing);
@@ -167,7 +166,9 @@ impl RecordSearch<'_> {
             before = match (next, before) {
                 (Some(next), _) => Some(next),
                 // A whole page of one moment: what more that moment holds cannot be read.
-                (None, Some(before)) if oldest >= before => return LookupResult::Unreadable,
+                (None, Some(before)) if oldest >= before && is_full => return LookupResult::Unreadable,
+                // The same records again: no older ones.
+                (None, Some(before)) if oldest >= before => return self.judged(bearing),
                 (None, _) => Some(oldest),
             };
         }

@@ -82,6 +82,19 @@ fn a_record_that_is_found_is_what_the_repeat_hears() {
 }
 
 #[test]
+fn a_page_with_fewer_records_than_were_asked_for_is_not_the_last_one() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let now = |secs: i64| (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(secs)).to_string();
+    upstream.next(Act::silence().close()).next(list(&[other(&now(3))])).next(list(&[other(&now(2))]));
+    upstream.always(list(&[record(OURS)]));
+    let answer = offramp(&gate);
+    assert_eq!((answer.status, answer.outcome()), (502, "unknown".to_owned()), "{answer}");
+    wait_until("the record to be found", || found(&gate, "found") == 1);
+    assert_eq!(found(&gate, "nothing"), 0);
+}
+
+#[test]
 fn what_is_not_in_the_list_stays_unknown() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);

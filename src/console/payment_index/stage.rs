@@ -83,8 +83,8 @@ impl ForeignFact {
         if text("what").as_deref() != Some(EntryKind::Foreign.as_str()) {
             return None;
         }
-        // A false time moves no other money than the record that has it.
-        if text("problem").as_deref() == Some(RecordProblem::FalseTime.as_str()) {
+        let problem = text("problem");
+        if problem.as_deref().and_then(RecordProblem::parse).is_some_and(RecordProblem::is_of_time) {
             return None;
         }
         Some(ForeignFact {

@@ -8,7 +8,7 @@
 mod false_times;
 mod record;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use crate::ledger::{Content, Index, Number, StoreFault, StoreTime};
 use crate::node::{InForce, Node, Snapshot};
 use crate::stations::claim::Freeze;
 use crate::stations::follow::{
-    Baseline, FollowProgress, ListedPage, RecordProblem, decode_progress, lease_for, listed_page, progress_key,
-    take_over,
+    Baseline, FollowProgress, ListedPage, ListedRecord, RecordProblem, decode_progress, lease_for, listed_page,
+    progress_key, take_over,
 };
 
 /// The most records that one page may have, and the number that is asked for.
@@ -217,8 +217,9 @@ impl PaymentFollower {
             list.false_times.forget();
             list.losses = losses;
         }
-        let (left, listed) = (self.pace.pages, Vec::new());
-        let mut reading = Reading { with: self, snapshot, operation, follow, list, left, listed };
+        let left = self.pace.pages;
+        let (listed, seen) = (Vec::new(), HashSet::new());
+        let mut reading = Reading { with: self, snapshot, operation, follow, list, left, listed, seen };
         let is_read = reading.read_pages(&mut progress).await?;
         let Reading { listed, list, .. } = reading;
         list.false_times.note(&listed);
@@ -276,6 +277,8 @@ struct Reading<'f> {
     left: usize,
     /// The names and times of the records so far, in the order of the list.
     listed: Vec<(String, i64)>,
+    /// Their names.
+    seen: HashSet<String>,
 }
 
 /// How reading goes on behind a page.
@@ -354,48 +357,58 @@ impl Reading<'_> {
         let latest = self.with.latest();
         // A record of the future is not the latest.
         let newest = page.records.iter().map(|record| record.created).filter(|created| *created <= latest).max();
+        let mut is_new = false;
+        // The first by its name.
+        let mut one: Option<ListedRecord> = None;
         for mut record in page.records {
             // A change in the future does not make all later ones stale.
             record.updated = record.updated.filter(|updated| *updated <= latest);
             self.listed.push((record.id.clone(), record.created));
+            is_new |= self.seen.insert(record.id.clone());
             // Upstream's own raise no alert.
             let is_told = self.list.false_times.is_due(&record.id) && !record.is_upstreams;
             if is_told && book.raise(RecordProblem::FalseTime, &record).await? {
                 self.list.false_times.told(&record.id);
             }
-            if self.list.remembered.get(&record.id) == Some(&record.digest) {
-                continue;
-            }
-            if book.judge(&record).await? {
+            if self.list.remembered.get(&record.id) != Some(&record.digest) && book.judge(&record).await? {
                 self.list.remembered.insert(record.id.clone(), record.digest);
             }
+            if one.as_ref().is_none_or(|one| record.id < one.id) {
+                one = Some(record);
+            }
         }
-        let end = match (page.count < PAGE, page.next) {
-            (true, _) => PageEnd::Last,
-            (false, None) => PageEnd::Broken,
-            (false, Some((last, earliest))) => match next_before(last, before) {
-                Some(next) => {
-                    if next == last && earliest == last {
-                        tracing::error!(at = %moment(last), "upstream lists a whole page of one moment; more of that moment cannot be read");
-                    }
-                    PageEnd::More { next, last }
+        let is_full = page.count >= PAGE;
+        let end = match page.next {
+            None if is_full => PageEnd::Broken,
+            None => PageEnd::Last,
+            Some((last, earliest)) => {
+                // Upstream may give fewer records than were asked for while it has more.
+                let next = if is_full || is_new { next_before(last, before) } else { before_all(earliest, before) };
+                let is_crowded = is_full && next == Some(earliest);
+                if is_crowded && let Some(record) = &one {
+                    book.raise(RecordProblem::CrowdedTime, record).await?;
                 }
-                None => PageEnd::Broken,
-            },
+                match next {
+                    Some(next) => PageEnd::More { next, last },
+                    None if is_full => PageEnd::Broken,
+                    None => PageEnd::Last,
+                }
+            }
         };
         Ok((end, newest))
     }
 }
 
-/// Returns the time before which the next page begins; `None` where upstream repeats a page.
+/// Returns the time before which the next page begins; `None` where upstream repeats a page. The page overlaps the one
+/// that ends at `last`, as far as it goes on.
 fn next_before(last: i64, before: Option<i64>) -> Option<i64> {
-    let next = last.saturating_add(OVERLAP_MICROS);
-    match before {
-        None => Some(next),
-        Some(before) if next < before => Some(next),
-        Some(before) if last < before => Some(last),
-        Some(_) => None,
-    }
+    let overlaps = [OVERLAP_MICROS, 1, 0].map(|overlap| last.saturating_add(overlap));
+    overlaps.into_iter().find(|next| before.is_none_or(|before| *next < before))
+}
+
+/// Returns the time of the earliest record of a page, behind which older ones follow without an overlap.
+fn before_all(earliest: i64, before: Option<i64>) -> Option<i64> {
+    before.is_none_or(|before| earliest < before).then_some(earliest)
 }
 
 fn micros(time: Duration) -> i64 {
@@ -414,8 +427,9 @@ mod tests {
     fn the_next_page_overlaps_and_never_goes_back() {
         assert_eq!(next_before(5_000, None), Some(6_000));
         assert_eq!(next_before(5_000, Some(9_000)), Some(6_000));
-        // A whole page of one moment.
-        assert_eq!(next_before(5_000, Some(6_000)), Some(5_000));
+        // A whole page of one millisecond, and of one microsecond.
+        assert_eq!(next_before(5_000, Some(6_000)), Some(5_001));
+        assert_eq!(next_before(5_000, Some(5_001)), Some(5_000));
         // A page that comes again.
         assert_eq!(next_before(5_000, Some(5_000)), None);
         assert_eq!(next_before(7_000, Some(5_000)), None);

@@ -21,10 +21,17 @@ word_enum! {
         OtherPayee = "other-payee",
         /// Its time contradicts its place in the list.
         FalseTime = "false-time",
+        /// A whole page has its very time: others of that time may be hidden.
+        CrowdedTime = "crowded-time",
     }
 }
 
 impl RecordProblem {
+    /// Whether it is about the time of a record alone: such a record moves no other money.
+    pub fn is_of_time(self) -> bool {
+        matches!(self, RecordProblem::FalseTime | RecordProblem::CrowdedTime)
+    }
+
     /// The problem in words.
     pub fn in_words(self) -> &'static str {
         match self {
@@ -34,6 +41,7 @@ impl RecordProblem {
             RecordProblem::OtherAmount => "it moves another amount than the call asked for",
             RecordProblem::OtherPayee => "it pays somebody else than the call asked for",
             RecordProblem::FalseTime => "the time of its making contradicts its place in the list",
+            RecordProblem::CrowdedTime => "a whole page has its time, so others of that time cannot be read",
         }
     }
 }

@@ -17,7 +17,8 @@ const MAX_REQUEST_ID: usize = 128;
 const MAX_EXPONENT: u32 = 30;
 const MAX_NUMBER: usize = 32;
 
-/// The most records of a page whose times may be false without hiding another record: the next page begins above them.
+/// The most records of a full page whose times may be false without hiding another record: the next page begins above
+/// them.
 pub const MAX_FALSE_TIMES: usize = 10;
 
 /// A payment as upstream lists it. Times are microseconds since 1970, by upstream's clock.
@@ -64,7 +65,8 @@ pub fn listed_page(operation: &Operation, follow: &Follow, page: &[u8], most: us
     let mut times: Vec<i64> = items.iter().filter_map(|item| time(&follow.created_at, item)).collect();
     let last = times.last().copied();
     times.sort_unstable();
-    let next = times.get(MAX_FALSE_TIMES.min(times.len().saturating_sub(1))).copied().zip(times.first().copied());
+    let above = MAX_FALSE_TIMES.min(times.len().saturating_sub(1) / 2);
+    let next = times.get(above).copied().zip(times.first().copied());
     Some(ListedPage { unreadable: items.len().saturating_sub(records.len()), count: items.len(), last, next, records })
 }
 

@@ -5,6 +5,7 @@ mod gate;
 mod hostile;
 mod month;
 mod ordering;
+mod pages;
 mod paused_clock;
 mod seeded;
 mod statement;

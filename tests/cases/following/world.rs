@@ -51,6 +51,15 @@ const TERMS: Terms = Terms {
     keep: Keep::Forever,
 };
 
+pub const PACE: FollowPace = FollowPace {
+    interval: Duration::from_secs(60),
+    longest_pause: Duration::from_secs(120),
+    overlap: Duration::from_secs(3_600),
+    reach: Duration::from_hours(24 * 60),
+    pages: 10,
+    keep: Duration::from_hours(24 * 400),
+};
+
 /// Who made a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
@@ -108,6 +117,8 @@ pub struct ListUpstream {
     pub trouble: Mutex<u64>,
     dice: Arc<Dice>,
     pub pages: Mutex<usize>,
+    /// The most records that it gives at once, whatever was asked for; 0: it is away.
+    pub most: Mutex<usize>,
 }
 
 #[async_trait]
@@ -116,7 +127,8 @@ impl Upstream for ListUpstream {
         let (trouble, dice) = (*self.trouble.lock().unwrap(), &self.dice);
         sleep(Duration::from_millis(dice.below(40))).await;
         *self.pages.lock().unwrap() += 1;
-        if dice.percent(trouble / 2) {
+        let most = *self.most.lock().unwrap();
+        if most == 0 || dice.percent(trouble / 2) {
             return SendResult::only(Sent::Lost(Loss::Broken));
         }
         let parameter = |name: &str| {
@@ -135,7 +147,7 @@ impl Upstream for ListUpstream {
             let end = before.map_or(payments.len(), |before| payments.partition_point(|one| one.created < before));
             let shown = payments[..end].iter().rev();
             let listed = shown.filter_map(|one| one.state_at(at).map(|(since, state)| one.to_json(since, state)));
-            listed.take(limit).collect()
+            listed.take(limit.min(most)).collect()
         };
         if dice.percent(trouble) && records.len() > 2 {
             let (from, to) = (dice.below(records.len() as u64 - 1), dice.below(records.len() as u64 - 1));
@@ -260,6 +272,7 @@ impl FollowWorld {
             trouble: Mutex::new(0),
             dice: dice.clone(),
             pages: Mutex::default(),
+            most: Mutex::new(usize::MAX),
         });
         let store = Arc::new(sluice::adapters::store::memory::MemoryStore::new(stores_clock.clone()));
         let catalog = Arc::new(Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
@@ -277,6 +290,10 @@ impl FollowWorld {
 
     /// A gate's life: one that is dropped was killed.
     pub fn follower(&self, gate: usize) -> PaymentFollower {
+        self.follower_at(gate, PACE)
+    }
+
+    pub fn follower_at(&self, gate: usize, pace: FollowPace) -> PaymentFollower {
         let node = Arc::new(Node {
             store: Arc::new(LossyStore { store: self.store.clone(), upstream: self.upstream.clone() }),
             audit: Arc::new(OpenJournal),
@@ -317,14 +334,6 @@ impl FollowWorld {
             runtime: tokio::runtime::Handle::current(),
             sending: TaskTracker::new(),
             listening: TaskTracker::new(),
-        };
-        let pace = FollowPace {
-            interval: Duration::from_secs(60),
-            longest_pause: Duration::from_secs(120),
-            overlap: Duration::from_secs(3_600),
-            reach: Duration::from_hours(24 * 60),
-            pages: 10,
-            keep: Duration::from_hours(24 * 400),
         };
         PaymentFollower::new(node, egress, self.in_force.clone(), pace)
     }
