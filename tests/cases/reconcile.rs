@@ -1,6 +1,8 @@
 //! What became of a call in doubt is found in upstream's list, or stays unknown.
 
 use serde_json::{Value, json};
+use sluice::adapters::clock::SystemClock;
+use sluice::ports::Clock as _;
 
 use crate::support::clock::wait_until;
 use crate::support::shape::{examples, operation};
@@ -85,7 +87,7 @@ fn a_record_that_is_found_is_what_the_repeat_hears() {
 fn a_page_with_fewer_records_than_were_asked_for_is_not_the_last_one() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
-    let now = |secs: i64| (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(secs)).to_string();
+    let now = |secs: i64| (SystemClock.now() + jiff::SignedDuration::from_secs(secs)).to_string();
     upstream.next(Act::silence().close()).next(list(&[other(&now(3))])).next(list(&[other(&now(2))]));
     upstream.always(list(&[record(OURS)]));
     let answer = offramp(&gate);
