@@ -33,6 +33,8 @@ use crate::telemetry::Metrics;
 
 /// How long to wait for a Redis.
 const REDIS_WAIT: Duration = Duration::from_secs(5);
+/// The remedy where no gate runs.
+const START_ONE: &str = "start one: `sluice serve`";
 /// How many entries a live gate's journal may lack at a moment.
 const MAX_BEHIND: u64 = 1_000;
 /// How many freezes are read at most.
@@ -171,11 +173,12 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
             let killed = "; its gate was killed, so its last calls may be in the journal alone";
             let behind = if store.needs_journal() { killed } else { "" };
             report.store = format!("`{}`, {state}; no gate serves from it{behind}", folder.display());
-            report.find("no gate serves from this store: no call is answered", "start it: `sluice serve`");
+            report.find("no gate serves from this store: no call is answered", START_ONE);
             let sealed = sealed(Arc::new(store), config)?;
             for environment in report.environments.clone() {
                 let checked = check_money(&sealed, environment, report).await;
                 report_fault(checked.map(|_| ()), environment, report);
+                report.money(environment, false);
                 let checked = hold_room::check(&sealed, environment, &config.limits, report).await;
                 report_fault(checked, environment, report);
             }
@@ -300,8 +303,9 @@ async fn check_nodes(
     check_journals(store, &heard, environment, report).await?;
     live.compare(environment, report);
     refusals::report(unlisted, report);
-    if !runs && !heard.generation.is_empty() {
-        report.find(&format!("{environment}: no gate runs on this store"), "start one: `sluice serve`");
+    if !runs {
+        report.money(environment, false);
+        report.find(&format!("{environment}: no gate runs on this store: no call is answered"), START_ONE);
     }
     Ok(())
 }
