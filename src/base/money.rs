@@ -57,6 +57,8 @@ pub struct Decimal {
 }
 
 impl Decimal {
+    pub const ZERO: Decimal = Decimal { digits: 0, scale: 0 };
+
     /// Parses ASCII digits with at most one point between them. No sign, no exponent, no blank, no zero before the first digit.
     ///
     /// ```

@@ -144,7 +144,11 @@ impl<'l> HoldViewer<'l> {
         if let Some(intent) = view.intent.as_ref().filter(|_| hold.state.is_open()) {
             let policies = &self.snapshot.policies;
             let Forecast { paid, counts } = explain::outlook(&self.inside.node, policies, intent).await?;
-            let last = |(destination, at): &(String, Option<StoreTime>)| json!({ "destination": destination, "at": at.map(render::moment) });
+            let last = |(destination, at): &(String, Option<StoreTime>)| {
+                let (kind, name) = destination.split_once(':').unwrap_or(("", destination));
+                let shown = format!("{kind}:{}", shown_wallet(name));
+                json!({ "destination": shown, "at": at.map(render::moment) })
+            };
             shown.insert("paidBefore".to_owned(), paid.iter().map(last).collect());
             let counted =
                 |(reservation, used): &(Reservation, u64)| counted(&policies.rules.limits, reservation, *used);

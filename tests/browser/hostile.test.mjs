@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { alterResponses } from "./support/browser.mjs";
-import { personToken } from "./support/gate.mjs";
+import { personToken, swapBody } from "./support/gate.mjs";
 import { assertNoProblems, goTo, signIn, waitUntilLoaded } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
 
@@ -159,3 +159,23 @@ function withMarkup(value, name) {
   if (value === null || typeof value !== "object") return value;
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withMarkup(one, key)]));
 }
+
+test("a name that runs from right to left moves no number beside it", async () => {
+  const { body } = await gate.call("/v2/wallets/swaps", swapBody("right-to-left", "1500"), {
+    subject: "הנהלת-חשבונות 7",
+  });
+  const person = personToken("ops-2");
+  const { body: hold } = await gate.callConsole("GET", `holds/${body.hold.id}`, person);
+  const text = "התשלום אושר 12, see 34";
+  await gate.callConsole("POST", `holds/${hold.id}/comment`, person, { text });
+  const page = await signIn(browser, gate, "ops-1", ["approver"], { viewport: { width: 640, height: 800 } });
+  const row = page.locator(`a[data-id="${hold.id}"]`);
+  const [name, age] = await Promise.all([row.locator(".who .name").boundingBox(), row.locator(".age").boundingBox()]);
+  assert.ok(name && age, "the row names its caller and its age");
+  assert.ok(age.x >= name.x + name.width - 1, `${JSON.stringify(age)} is left of the end of ${JSON.stringify(name)}`);
+  await row.click();
+  const comment = page.locator(".quote").filter({ hasText: text });
+  const direction = await comment.evaluate((element) => getComputedStyle(element).unicodeBidi);
+  assert.equal(direction, "plaintext");
+  assertNoProblems(page);
+});

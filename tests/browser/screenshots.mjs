@@ -1,45 +1,56 @@
-// Takes screenshots of every view: phone and desktop, light and dark, with no hold, one, and many.
+// Takes screenshots of every view: phone and desktop, light and dark, with no hold, few, and many.
 //
 // Usage: `node tests/browser/screenshots.mjs [VIEW...]`. The files go to target/screenshots. HOLDS is the number of holds
-// in the busy scenes, 10,000 by default.
+// in the busy scenes, 10,000 by default. SIZES names some of the sizes, such as `wide,phone`. With CONSOLE and TOKEN, the
+// address of a console and the token of a person there, only the views of payments are taken, from that gate.
 
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
-import { DESKTOP, openBrowser, openPage, PHONE } from "./support/browser.mjs";
-import { Gate, personToken, RULES } from "./support/gate.mjs";
+import { openBrowser, openPage } from "./support/browser.mjs";
+import { Gate, personToken, RULES, swapBody } from "./support/gate.mjs";
 import { waitUntilLoaded } from "./support/people.mjs";
 import { fillGate, HIGH_LIMITS } from "./support/scenes.mjs";
 import { TARGET } from "./support/tools.mjs";
 
 const FOLDER = path.join(TARGET, "screenshots");
 const MANY = Number(process.env.HOLDS ?? 10_000);
-const SIZES = { desktop: DESKTOP, phone: PHONE, narrow: { width: 320, height: 640 } };
+/** The page at 200 % on a screen of 1280 is as wide as on one of 640. */
+const SIZES = {
+  wide: { width: 1440, height: 900 },
+  laptop: { width: 1024, height: 768 },
+  zoomed: { width: 640, height: 450 },
+  phone: { width: 390, height: 844 },
+  narrow: { width: 320, height: 640 },
+};
+/** The sizes that are also taken dark. */
+const BOTH = ["wide", "phone"];
 const ROLES = ["approver", "operator", "policy-admin"];
 
 const browser = await openBrowser();
 await mkdir(FOLDER, { recursive: true });
 const wanted = process.argv.slice(2);
+const sizes = Object.entries(SIZES).filter(([size]) => (process.env.SIZES ?? size).split(",").includes(size));
 
 /** @type {("light" | "dark")[]} */
 const SCHEMES = ["light", "dark"];
 
 /**
  * Takes a screenshot of a view in every size and scheme.
- * @param {Gate} gate
+ * @param {{ url: string }} gate
  * @param {string} name
  * @param {string} hash
- * @param {{ act?: (page: import("./support/browser.mjs").Page) => Promise<void>, whole?: boolean }} [options]
+ * @param {{ act?: (page: import("./support/browser.mjs").Page) => Promise<void>, whole?: boolean, token?: string }} [options]
  */
-async function shoot(gate, name, hash, { act, whole = false } = {}) {
+async function shoot(gate, name, hash, { act, whole = false, token = personToken("ops-1", ROLES) } = {}) {
   if (wanted.length > 0 && !wanted.some((word) => name.includes(word))) return;
-  for (const [size, viewport] of Object.entries(SIZES)) {
+  for (const [size, viewport] of sizes) {
     for (const scheme of SCHEMES) {
-      if (size === "narrow" && scheme === "dark") continue;
-      const address = hash === "signed out" ? gate.url : `${gate.url}/#token=${personToken("ops-1", ROLES)}`;
+      if (scheme === "dark" && !BOTH.includes(size)) continue;
+      const address = hash === "signed out" ? gate.url : `${gate.url}/#token=${token}`;
       const page = await openPage(browser, address, { viewport, scheme });
       if (hash !== "signed out") {
-        await page.getByRole("button", { name: "Sign in as ops-1" }).click();
+        await page.getByRole("button", { name: /^Sign in as/ }).click();
         await page.locator("#places a").first().waitFor();
         await page.goto(`${gate.url}/${hash}`);
       }
@@ -53,6 +64,14 @@ async function shoot(gate, name, hash, { act, whole = false } = {}) {
   console.log(name);
 }
 
+if (process.env.CONSOLE) {
+  const [many, token] = [{ url: process.env.CONSOLE }, process.env.TOKEN];
+  await shoot(many, "payments-many", "#/payments", { token });
+  await shoot(many, "overview-of-many", "#/overview", { token, whole: true });
+  await browser.close();
+  process.exit();
+}
+
 const empty = await Gate.start();
 await shoot(empty, "sign-in", "signed out");
 await shoot(empty, "queue-empty", "#/queue");
@@ -63,6 +82,18 @@ await empty.stop();
 const one = await Gate.start();
 const hold = await one.holdSwap("invoice-2026-11-0042", "2500");
 await shoot(one, "queue-one", "#/queue");
+for (const amount of ["1200", "3800.75"]) await one.holdSwap(`invoice-${amount}`, amount);
+await shoot(one, "queue-three", "#/queue");
+const { body: rightToLeft } = await one.call("/v2/wallets/swaps", swapBody("invoice-rtl", "1500"), {
+  subject: "הנהלת-חשבונות 7",
+});
+const { body: whole } = await one.callConsole("GET", `holds/${rightToLeft.hold.id}`, personToken("ops-2"));
+await one.callConsole("POST", `holds/${whole.id}/comment`, personToken("ops-2"), {
+  text: "التحويل رقم 12 من 500 USDT صحيح, see invoice 12.",
+});
+await shoot(one, "right-to-left-queue", "#/queue");
+await shoot(one, "right-to-left-hold", `#/hold/${whole.id}`, { whole: true });
+await shoot(one, "right-to-left-payments", "#/payments");
 await shoot(one, "hold", `#/hold/${hold.id}`, { whole: true });
 await shoot(one, "approve", `#/hold/${hold.id}`, {
   act: (page) => page.getByRole("button", { name: "Approve…" }).click(),

@@ -24,6 +24,13 @@ impl Decimal {
         let (one, two) = (self.units(scale).ok()?, other.units(scale).ok()?);
         Some(Decimal { digits: one.checked_add(two)?, scale })
     }
+
+    /// The exact difference; `None` where it is below zero, or an amount has more digits than are counted.
+    pub fn minus(self, other: Decimal) -> Option<Decimal> {
+        let scale = self.scale.max(other.scale);
+        let (one, two) = (self.units(scale).ok()?, other.units(scale).ok()?);
+        Some(Decimal { digits: one.checked_sub(two)?, scale })
+    }
 }
 
 impl fmt::Display for Decimal {

@@ -2,12 +2,15 @@
 //!
 //! Entries come newest first while the journal is read backwards, and oldest first while it grows; a row is the same
 //! either way. The book is bounded: it drops the oldest payments and says since when it is complete.
+//!
+//! A page and its sums cost what they show, not what the book has: payments are found by their time, and summed in groups.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use super::fact::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
+use super::groups::{MoneySum, PaymentDay, PaymentGroup, PaymentGroups};
 use super::stage::{ForeignFact, StageMark};
 use crate::adapters::audit::FilePosition;
 use crate::base::ids::Environment;
@@ -15,7 +18,7 @@ use crate::base::money::Decimal;
 use crate::ledger::StoreTime;
 
 /// The name of a payment: its environment and the record name of its claim.
-pub(in crate::console) type PaymentKey = (Environment, Box<str>);
+pub(in crate::console) type PaymentKey = (Environment, Arc<str>);
 
 /// What many payments have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -76,6 +79,9 @@ pub(in crate::console) struct PaymentRow {
 pub(in crate::console) struct PaymentBook {
     most: usize,
     rows: HashMap<PaymentKey, PaymentRow>,
+    groups: PaymentGroups,
+    /// The names of the claims, by time, number and environment.
+    by_time: BTreeMap<(StoreTime, u64, Environment), Arc<str>>,
     terms: HashSet<Arc<PaymentTerms>>,
     names: HashSet<Arc<str>>,
     /// Records that no claim explains, by environment and number of their entry.
@@ -89,6 +95,8 @@ impl PaymentBook {
         PaymentBook {
             most,
             rows: HashMap::new(),
+            groups: PaymentGroups::default(),
+            by_time: BTreeMap::new(),
             terms: HashSet::new(),
             names: HashSet::new(),
             foreign: BTreeMap::new(),
@@ -103,6 +111,25 @@ impl PaymentBook {
 
     pub fn row(&self, key: &PaymentKey) -> Option<&PaymentRow> {
         self.rows.get(key).filter(|row| row.number > 0)
+    }
+
+    /// Returns the groups of payments whose call is known, and their sums.
+    pub fn groups(&self) -> impl Iterator<Item = (&PaymentGroup, &MoneySum)> {
+        self.groups.all()
+    }
+
+    /// Returns the payments of a day, the latest first: those before this time and number.
+    pub fn payments_of_day(
+        &self,
+        day: PaymentDay,
+        before: Option<(StoreTime, u64)>,
+    ) -> impl Iterator<Item = (&PaymentKey, &PaymentRow)> {
+        // The first environment, so that a bound comes before each payment that has its time and number.
+        let bound = |at, number| (at, number, Environment::Production);
+        let end = before.map_or(bound(day.end(), 0), |(at, number)| bound(at, number)).min(bound(day.end(), 0));
+        let begin = bound(day.begin(), 0).min(end);
+        let found = self.by_time.range(begin..end).rev();
+        found.filter_map(|((_, _, environment), claim)| self.rows.get_key_value(&(*environment, claim.clone())))
     }
 
     pub fn is_full(&self) -> bool {
@@ -131,7 +158,8 @@ impl PaymentBook {
             return;
         }
         let PaymentFact { environment, number, at, .. } = fact;
-        let key = (environment, fact.claim.clone().into_boxed_str());
+        let name: Arc<str> = Arc::from(fact.claim.as_str());
+        let key = (environment, name.clone());
         let (issuer, subject) = (fact.issuer.clone(), fact.subject.clone());
         let hold = fact.hold.as_deref().map(|hold| shared(&mut self.names, Arc::from(hold)));
         let terms = PaymentTerms { operation: fact.operation.clone(), issuer, subject, ..PaymentTerms::default() };
@@ -139,6 +167,12 @@ impl PaymentBook {
             .rows
             .entry(key)
             .or_insert_with(|| PaymentRow::empty(shared(&mut self.terms, Arc::new(terms.clone())), at, fact.place));
+        let (name, unknown) = if row.number > 0 {
+            let known = self.by_time.remove(&(row.at, row.number, environment));
+            (known.unwrap_or(name), self.groups.remove(environment, row))
+        } else {
+            (name, None)
+        };
         row.hold = row.hold.take().or(hold);
         row.is_repeated |= fact.is_repeated;
         if let Some(status) = fact.status.filter(|_| number > row.changed) {
@@ -190,7 +224,23 @@ impl PaymentBook {
             }
             FactKind::Decided(_) | FactKind::Other => {}
         }
+        if row.number > 0 {
+            self.by_time.insert((row.at, row.number, environment), name);
+            self.groups.add(environment, row);
+        }
+        if let Some(group) = unknown {
+            self.sum_again(group);
+        }
         self.drop_oldest();
+    }
+
+    /// Sums the payments of a group one by one.
+    fn sum_again(&mut self, group: PaymentGroup) {
+        let members =
+            self.payments_of_day(group.day, None).filter(|((environment, _), row)| row.is_in(&group, *environment));
+        if let Some(sum) = members.map(|(_, row)| MoneySum::of(row)).reduce(MoneySum::plus) {
+            self.groups.put(group, sum);
+        }
     }
 
     /// Drops a tenth of the payments, the oldest, where there are too many.
@@ -205,6 +255,11 @@ impl PaymentBook {
         self.rows.retain(|_, row| row.at >= bound);
         self.foreign.retain(|_, fact| fact.at >= bound);
         self.dropped_before = self.dropped_before.max(Some(bound));
+        self.by_time.retain(|(at, _, _), _| *at >= bound);
+        self.groups = PaymentGroups::default();
+        for ((environment, _), row) in self.rows.iter().filter(|(_, row)| row.number > 0) {
+            self.groups.add(*environment, row);
+        }
         self.terms.retain(|terms| Arc::strong_count(terms) > 1);
         self.names.retain(|name| Arc::strong_count(name) > 1);
     }
@@ -235,6 +290,14 @@ impl PaymentRow {
             problem: None,
             votes: Vec::new(),
         }
+    }
+
+    pub fn group(&self, environment: Environment) -> PaymentGroup {
+        PaymentGroup { environment, status: self.status, day: PaymentDay::of(self.at), terms: self.terms.clone() }
+    }
+
+    fn is_in(&self, group: &PaymentGroup, environment: Environment) -> bool {
+        environment == group.environment && self.status == group.status && self.terms == group.terms
     }
 
     /// Returns the people whose approval stands, the first to approve first.

@@ -13,7 +13,7 @@ use crate::ledger::StoreTime;
 
 word_enum! {
     /// What became of a money call, in the words of the console.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub(in crate::console) enum PaymentStatus {
         /// Upstream executed it.
         Paid = "paid",
@@ -219,4 +219,56 @@ fn status_of(what: EntryKind, is_complete: bool) -> (Option<PaymentStatus>, &'st
         _ => return (None, ""),
     };
     (Some(status), event)
+}
+
+#[cfg(test)]
+impl PaymentFact {
+    /// Returns an entry about a swap of production, for tests.
+    pub fn of_swap(
+        name: &str,
+        (number, at): (u64, StoreTime),
+        subject: &str,
+        status: Option<PaymentStatus>,
+        kind: FactKind,
+    ) -> PaymentFact {
+        PaymentFact {
+            environment: Environment::Production,
+            claim: name.to_owned(),
+            number,
+            at,
+            place: FilePosition { sequence: 1, offset: number },
+            operation: "createSwap".to_owned(),
+            issuer: "main".to_owned(),
+            subject: subject.to_owned(),
+            hold: None,
+            status,
+            event: "",
+            answered: None,
+            state: None,
+            stage: None,
+            problem: None,
+            is_repeated: false,
+            kind,
+        }
+    }
+}
+
+#[cfg(test)]
+impl DecidedCall {
+    /// Returns a call that moves this much USDC, for tests.
+    pub fn of_amount(amount: &str) -> DecidedCall {
+        let amount = Decimal::parse(amount).unwrap();
+        DecidedCall {
+            requester: Some("ann".to_owned()),
+            rules: vec!["small".to_owned()],
+            amount: Some(amount),
+            currency: Some("usdc".to_owned()),
+            chain: None,
+            other_currency: None,
+            value: amount.units(6).ok().and_then(|units| u64::try_from(units).ok()),
+            from: None,
+            to: Some("wallet #aa".to_owned()),
+            is_first: true,
+        }
+    }
 }

@@ -1,13 +1,18 @@
 //! The newest payments in memory, as the journal of this gate tells them.
 //!
-//! `reading` reads the journal backwards in bounded parts, `fact` and `stage` read one entry, and `book` makes the rows.
+//! `reading` reads the journal backwards in bounded parts, `fact` and `stage` read one entry, `book` makes the rows, and
+//! `groups` sums them.
 
 mod book;
 mod fact;
+mod groups;
 mod reading;
 mod stage;
 
-pub(super) use book::{PaymentKey, PaymentRow};
+pub(super) use book::{PaymentBook, PaymentKey, PaymentRow, PaymentTerms};
+#[cfg(test)]
+pub(super) use fact::{DecidedCall, FactKind, PaymentFact};
 pub(super) use fact::{PaymentStatus, WAYS};
+pub(super) use groups::{MoneySum, PaymentDay, PaymentGroup};
 pub(super) use reading::{PaymentIndex, ReadBook};
 pub(super) use stage::{ForeignFact, PaymentStage, StageMark};

@@ -140,7 +140,7 @@ pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActReques
                 return ok_json(200, &Value::Null);
             }
         };
-        let (page, next) = query.tally(inside, &person, read).page();
+        let (page, next) = query.tally(&inside.visibility, &person.roles().collect::<Vec<_>>(), &read.book).page();
         let rows = page.iter().filter_map(|key| {
             let (mut row, hash) = maker.row(key, read.book.row(key)?);
             if let Some(members) = row.as_object_mut() {

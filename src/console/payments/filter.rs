@@ -10,7 +10,9 @@ use super::destinations::DestinationNames;
 use crate::base::ids::Environment;
 use crate::base::money::Decimal;
 use crate::catalog::{BodyPlace, Violation};
-use crate::console::payment_index::{ForeignFact, PaymentKey, PaymentRow, PaymentStatus};
+use crate::console::payment_index::{
+    ForeignFact, PaymentDay, PaymentGroup, PaymentKey, PaymentRow, PaymentStatus, PaymentTerms,
+};
 use crate::console::render::{shown_as, unknown_parameter};
 use crate::console::state::ConsoleState;
 use crate::ledger::StoreTime;
@@ -20,27 +22,27 @@ const MAX_TEXT: usize = 512;
 /// The conditions; a payment must meet all of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PaymentFilter {
-    environment: Option<Environment>,
-    status: Option<PaymentStatus>,
-    operation: Option<String>,
+    pub(super) environment: Option<Environment>,
+    pub(super) status: Option<PaymentStatus>,
+    pub(super) operation: Option<String>,
     /// The subject of the caller, or the person behind it.
-    caller: Option<String>,
+    pub(super) caller: Option<String>,
     /// Keyed names; any of them matches.
-    destination: Option<BTreeSet<String>>,
-    currency: Option<String>,
-    least: Option<Decimal>,
-    most: Option<Decimal>,
-    from: Option<StoreTime>,
+    pub(super) destination: Option<BTreeSet<String>>,
+    pub(super) currency: Option<String>,
+    pub(super) least: Option<Decimal>,
+    pub(super) most: Option<Decimal>,
+    pub(super) from: Option<StoreTime>,
     /// The first time that is not wanted any more.
-    until: Option<StoreTime>,
-    text: Option<SoughtText>,
+    pub(super) until: Option<StoreTime>,
+    pub(super) text: Option<SoughtText>,
     /// Whether a destination had never been paid before.
-    is_first: bool,
+    pub(super) is_first: bool,
 }
 
 /// A text that people look for, and the keyed names that it can stand for.
 #[derive(Clone, Debug)]
-struct SoughtText {
+pub(super) struct SoughtText {
     text: String,
     names: BTreeSet<String>,
 }
@@ -96,23 +98,43 @@ impl PaymentFilter {
     }
 
     pub fn matches(&self, (environment, claim): &PaymentKey, row: &PaymentRow) -> bool {
-        let terms = &*row.terms;
-        let is_of = |wanted: &String| terms.subject == *wanted || terms.requester.as_ref() == Some(wanted);
         let amount = |bound: Option<Decimal>, excluded: Ordering| {
             bound.is_none_or(|bound| row.amount.is_some_and(|amount| amount.compare(bound) != excluded))
         };
-        self.environment.is_none_or(|wanted| wanted == *environment)
-            && self.status.is_none_or(|status| status == row.status)
-            && self.operation.as_ref().is_none_or(|operation| *operation == terms.operation)
-            && self.caller.as_ref().is_none_or(is_of)
+        self.matches_terms(*environment, row.status, &row.terms)
             && (!self.is_first || row.is_first)
-            && self.currency.as_ref().is_none_or(|currency| terms.currency.as_ref() == Some(currency))
             && self.from.is_none_or(|from| row.at >= from)
             && self.until.is_none_or(|until| row.at < until)
             && amount(self.least, Ordering::Less)
             && amount(self.most, Ordering::Greater)
             && self.destination.as_ref().is_none_or(|names| is_to(row, names))
             && self.text.as_ref().is_none_or(|sought| sought.matches(claim, row))
+    }
+
+    /// Whether all payments of a group are wanted, or none: the filter asks for nothing else than what they share.
+    pub fn is_of_groups(&self) -> bool {
+        let is_whole_day = |at: Option<StoreTime>| at.is_none_or(|at| PaymentDay::beginning(at).is_some());
+        let PaymentFilter { destination, least, most, text, is_first, .. } = self;
+        is_whole_day(self.from)
+            && is_whole_day(self.until)
+            && !is_first
+            && (destination.is_none() && least.is_none() && most.is_none() && text.is_none())
+    }
+
+    /// Whether the payments of a group are wanted, where [`PaymentFilter::is_of_groups`] holds.
+    pub fn matches_group(&self, group: &PaymentGroup) -> bool {
+        self.matches_terms(group.environment, group.status, &group.terms)
+            && self.from.is_none_or(|from| group.day.begin() >= from)
+            && self.until.is_none_or(|until| group.day.begin() < until)
+    }
+
+    fn matches_terms(&self, environment: Environment, status: PaymentStatus, terms: &PaymentTerms) -> bool {
+        let is_of = |wanted: &String| terms.subject == *wanted || terms.requester.as_ref() == Some(wanted);
+        self.environment.is_none_or(|wanted| wanted == environment)
+            && self.status.is_none_or(|wanted| wanted == status)
+            && self.operation.as_ref().is_none_or(|operation| *operation == terms.operation)
+            && self.caller.as_ref().is_none_or(is_of)
+            && self.currency.as_ref().is_none_or(|currency| terms.currency.as_ref() == Some(currency))
     }
 
     /// Whether a record that no claim explains is wanted: it has no caller, and no destination that the journal names.

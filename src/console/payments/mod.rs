@@ -16,6 +16,7 @@ mod rows;
 mod statement;
 mod tally;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,13 +31,18 @@ use self::rows::RowMaker;
 use self::tally::{DailyMoney, PaymentTally, SortKey};
 use super::form::pairs;
 use super::history::unreadable;
-use super::payment_index::{PaymentIndex, PaymentKey, PaymentRow, ReadBook};
+use super::payment_index::{
+    MoneySum, PaymentBook, PaymentDay, PaymentIndex, PaymentKey, PaymentRow, PaymentTerms, ReadBook,
+};
 use super::person::Person;
 use super::render::{moment, name_of};
 use super::request::{ActRequest, environment as served, violated};
 use super::server::ConsoleServer;
 use super::state::ConsoleState;
+use crate::base::ids::Environment;
 use crate::catalog::Violation;
+use crate::ledger::StoreTime;
+use crate::people::visibility::Visibility;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) use export::export;
@@ -101,22 +107,78 @@ impl PaymentQuery {
         Ok(query)
     }
 
-    /// Sums what the person may see, and finds the rows of the page.
-    fn tally(&self, inside: &ConsoleState, person: &Person, read: &ReadBook) -> PaymentTally {
+    /// Sums what a person with these roles may see, and finds the rows of the page.
+    fn tally(&self, visibility: &Visibility, roles: &[&str], book: &PaymentBook) -> PaymentTally {
+        self.tally_of(visibility, roles, book, &mut |_| ())
+    }
+
+    /// As `tally`; tells each payment that it looks at.
+    fn tally_of(
+        &self,
+        visibility: &Visibility,
+        roles: &[&str],
+        book: &PaymentBook,
+        looked_at: &mut dyn FnMut(&PaymentRow),
+    ) -> PaymentTally {
         let mut tally = PaymentTally::new(self.limit, self.after);
-        let roles: Vec<&str> = person.roles().collect();
-        for (key, row) in read.book.rows() {
-            if self.filter.matches(key, row) && is_visible(inside, &roles, key, row) {
-                tally.add(key, row, self.order.key(row));
+        let is_seen = |environment, terms: &PaymentTerms| is_visible(visibility, roles, environment, terms);
+        if !self.filter.is_of_groups() {
+            let is_wanted =
+                |(key, row): &(&PaymentKey, &PaymentRow)| self.filter.matches(key, row) && is_seen(key.0, &row.terms);
+            for (key, row) in book.rows().inspect(|(_, row)| looked_at(row)).filter(is_wanted) {
+                tally.add(row.status, &row.terms, MoneySum::of(row));
+                self.offer(key, row, &mut tally);
+            }
+            return tally;
+        }
+        let mut days: BTreeSet<PaymentDay> = BTreeSet::new();
+        for (group, sum) in book.groups() {
+            if self.filter.matches_group(group) && is_seen(group.environment, &group.terms) {
+                tally.add(group.status, &group.terms, *sum);
+                days.insert(group.day);
+            }
+        }
+        for (key, row) in self.candidates(days, book) {
+            looked_at(row);
+            // Most payments are not of this page: this is asked first.
+            let is_wanted =
+                tally.wants(self.order.key(row)) && self.filter.matches(key, row) && is_seen(key.0, &row.terms);
+            if is_wanted {
+                self.offer(key, row, &mut tally);
+            }
+            if self.order == PaymentOrder::Time && tally.is_full() {
+                break;
             }
         }
         tally
     }
+
+    /// Returns the payments among which those of the page are; in the order of time, the latest first.
+    fn candidates<'b>(
+        &self,
+        days: BTreeSet<PaymentDay>,
+        book: &'b PaymentBook,
+    ) -> Box<dyn Iterator<Item = (&'b PaymentKey, &'b PaymentRow)> + 'b> {
+        let before = self.after.map(|(_, at, number)| (StoreTime::of_micros(at), number));
+        match self.order {
+            PaymentOrder::Value => Box::new(book.rows()),
+            PaymentOrder::Time => {
+                Box::new(days.into_iter().rev().flat_map(move |day| book.payments_of_day(day, before)))
+            }
+        }
+    }
+
+    fn offer(&self, key: &PaymentKey, row: &PaymentRow, tally: &mut PaymentTally) {
+        let sort = self.order.key(row);
+        if tally.wants(sort) {
+            tally.put(key, sort);
+        }
+    }
 }
 
-/// Whether a person with these roles sees a payment.
-fn is_visible(inside: &ConsoleState, roles: &[&str], key: &PaymentKey, row: &PaymentRow) -> bool {
-    inside.visibility.shows(roles, key.0, Some((&row.terms.issuer, &row.terms.subject)))
+/// Whether a person with these roles sees a payment with these terms.
+fn is_visible(visibility: &Visibility, roles: &[&str], environment: Environment, terms: &PaymentTerms) -> bool {
+    visibility.shows(roles, environment, Some((&terms.issuer, &terms.subject)))
 }
 
 pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
@@ -128,7 +190,7 @@ pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     };
     let person = asked.person.clone();
     with_book(server, move |inside, read| {
-        let tally = query.tally(inside, &person, read);
+        let tally = query.tally(&inside.visibility, &person.roles().collect::<Vec<_>>(), &read.book);
         let (sums, count) = (tally.sums_json(), tally.count);
         let (page, next) = tally.page();
         let catalog = inside.catalog();
@@ -154,9 +216,10 @@ pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     };
     let (names, person) = (DestinationNames::of(&server.inside), asked.person.clone());
     with_book(server, move |inside, read| {
-        let key = (environment, claim.into_boxed_str());
+        let key = (environment, Arc::from(claim));
         let roles: Vec<&str> = person.roles().collect();
-        let Some(row) = read.book.row(&key).filter(|row| is_visible(inside, &roles, &key, row)) else {
+        let Some(row) = read.book.row(&key).filter(|row| is_visible(&inside.visibility, &roles, key.0, &row.terms))
+        else {
             return unknown();
         };
         let catalog = inside.catalog();
@@ -189,9 +252,11 @@ pub(super) async fn by_day(server: &ConsoleServer, asked: &ActRequest) -> Reply 
     let person = asked.person.clone();
     with_book(server, move |inside, read| {
         let mut money = DailyMoney::default();
-        let wanted = read.book.rows().filter(|(key, _)| environment.is_none_or(|environment| key.0 == environment));
         let roles: Vec<&str> = person.roles().collect();
-        wanted.filter(|(key, row)| is_visible(inside, &roles, key, row)).for_each(|(_, row)| money.add(row));
+        let wanted = read.book.groups().filter(|(group, _)| environment.is_none_or(|one| group.environment == one));
+        wanted
+            .filter(|(group, _)| is_visible(&inside.visibility, &roles, group.environment, &group.terms))
+            .for_each(|(group, sum)| money.add(group, *sum));
         let mut answer = json!({ "days": money.to_json(&all_days) });
         put_extent(&mut answer, inside, read);
         ok_json(200, &answer)
@@ -261,3 +326,6 @@ fn parse_position(text: &str) -> Option<SortKey> {
     let position = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     (is_plain && parts.next().is_none()).then_some(position)
 }
+
+#[cfg(test)]
+mod tests;

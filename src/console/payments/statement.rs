@@ -186,7 +186,7 @@ impl StatementQuery {
         let roles: Vec<&str> = person.roles().collect();
         let catalog = inside.catalog();
         let seen = read.book.rows().filter(|(key, row)| self.filter.matches(key, row));
-        for (key, row) in seen.filter(|(key, row)| is_visible(inside, &roles, key, row)) {
+        for (key, row) in seen.filter(|(key, row)| is_visible(&inside.visibility, &roles, key.0, &row.terms)) {
             statement.add(key, row, is_followed(&catalog, &row.terms.operation));
         }
         let is_of = |fact: &&ForeignFact| {
@@ -295,7 +295,7 @@ fn count(sums: &mut ColumnSums, column: StatementColumn, count: u64, amount: Opt
 }
 
 fn nothing() -> CountedMoney {
-    CountedMoney { count: 0, amount: Decimal::parse("0").ok() }
+    CountedMoney { count: 0, amount: Some(Decimal::ZERO) }
 }
 
 fn sums_json(sums: &ColumnSums) -> Value {

@@ -7,45 +7,13 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::base::money::Decimal;
-use crate::console::payment_index::{PaymentKey, PaymentRow, PaymentStatus};
-
-const DAY_MICROS: i64 = 86_400_000_000;
+use crate::console::payment_index::{MoneySum, PaymentDay, PaymentGroup, PaymentKey, PaymentStatus, PaymentTerms};
+use crate::ledger::StoreTime;
 
 /// The order of a list: the amount by which it is sorted, the time, and the number.
 pub(super) type SortKey = (u64, i64, u64);
 
-/// The number and the sum of some payments.
-#[derive(Clone, Copy, Debug)]
-struct MoneySum {
-    count: u64,
-    /// `None` where no amount is stated, or the sum has too many digits.
-    amount: Option<Decimal>,
-    /// In micro-USD, of those payments that have a value.
-    value: u128,
-    /// Payments without a value in USD.
-    unvalued: u64,
-}
-
-impl MoneySum {
-    fn with(sum: Option<MoneySum>, row: &PaymentRow) -> MoneySum {
-        let one = MoneySum {
-            count: 1,
-            amount: row.amount,
-            value: u128::from(row.value.unwrap_or(0)),
-            unvalued: u64::from(row.value.is_none()),
-        };
-        let Some(sum) = sum else { return one };
-        MoneySum {
-            count: sum.count.saturating_add(1),
-            amount: sum.amount.zip(one.amount).and_then(|(sum, amount)| sum.plus(amount)),
-            value: sum.value.saturating_add(one.value),
-            unvalued: sum.unvalued.saturating_add(one.unvalued),
-        }
-    }
-}
-
-/// Sums by status and one more key. There are few of them, and many payments: none is copied to find its sum.
+/// Sums by status and one more key. There are few of them, and many payments: no key is copied to find its sum.
 #[derive(Debug)]
 struct SumsBy<K>(Vec<(PaymentStatus, K, MoneySum)>);
 
@@ -56,10 +24,10 @@ impl<K> Default for SumsBy<K> {
 }
 
 impl<K: Ord + Clone> SumsBy<K> {
-    fn add(&mut self, row: &PaymentRow, key: &K) {
-        match self.0.iter_mut().find(|(status, known, _)| *status == row.status && known == key) {
-            Some((_, _, sum)) => *sum = MoneySum::with(Some(*sum), row),
-            None => self.0.push((row.status, key.clone(), MoneySum::with(None, row))),
+    fn add(&mut self, status: PaymentStatus, key: &K, one: MoneySum) {
+        match self.0.iter_mut().find(|(known, by, _)| *known == status && by == key) {
+            Some((_, _, sum)) => *sum = sum.plus(one),
+            None => self.0.push((status, key.clone(), one)),
         }
     }
 
@@ -87,27 +55,45 @@ impl PaymentTally {
         PaymentTally { sums: SumsBy::default(), count: 0, page: BinaryHeap::new(), room, after }
     }
 
-    pub fn add(&mut self, key: &PaymentKey, row: &PaymentRow, sort: SortKey) {
-        self.count = self.count.saturating_add(1);
-        self.sums.add(row, &row.terms.currency);
-        let is_behind = self.after.is_none_or(|after| sort < after);
-        let is_among = self.page.len() < self.room || self.page.peek().is_none_or(|Reverse((least, _))| sort > *least);
-        if is_behind && is_among {
-            self.page.push(Reverse((sort, key.clone())));
-            if self.page.len() > self.room {
-                self.page.pop();
-            }
+    /// Counts payments that have their status and their terms in common.
+    pub fn add(&mut self, status: PaymentStatus, terms: &PaymentTerms, sum: MoneySum) {
+        self.count = self.count.saturating_add(sum.count);
+        self.sums.add(status, &terms.currency, sum);
+    }
+
+    /// Whether the page wants a payment at this place of the order.
+    pub fn wants(&self, sort: SortKey) -> bool {
+        self.after.is_none_or(|after| sort < after)
+            && (self.page.len() < self.room || self.page.peek().is_none_or(|Reverse((least, _))| sort > *least))
+    }
+
+    /// Puts a payment that the page wants into it.
+    pub fn put(&mut self, key: &PaymentKey, sort: SortKey) {
+        self.page.push(Reverse((sort, key.clone())));
+        if self.page.len() > self.room {
+            self.page.pop();
         }
     }
 
+    /// Whether the page has all its payments, if those that come first in the order came first.
+    pub fn is_full(&self) -> bool {
+        self.page.len() >= self.room
+    }
+
     /// Returns the sums by status and currency.
+    #[cfg(test)]
+    pub fn sums(&self) -> BTreeMap<(PaymentStatus, Option<String>), MoneySum> {
+        self.sums.sorted().into_iter().map(|(status, currency, sum)| ((status, currency), sum)).collect()
+    }
+
+    /// Returns the JSON of the sums.
     pub fn sums_json(&self) -> Vec<Value> {
         let sum = |(status, currency, sum): &(PaymentStatus, Option<String>, MoneySum)| {
             json!({
                 "status": status.as_str(),
                 "currency": currency,
                 "count": sum.count,
-                "amount": sum.amount.map(|amount| amount.to_string()),
+                "amount": sum.amount().map(|amount| amount.to_string()),
                 "value": sum.value.to_string(),
                 "unvalued": sum.unvalued,
             })
@@ -127,12 +113,11 @@ impl PaymentTally {
 
 /// The paid, waiting and refused money of each day, by operation.
 #[derive(Debug, Default)]
-pub(super) struct DailyMoney(BTreeMap<i64, SumsBy<String>>);
+pub(super) struct DailyMoney(BTreeMap<PaymentDay, SumsBy<String>>);
 
 impl DailyMoney {
-    pub fn add(&mut self, row: &PaymentRow) {
-        let day = row.at.as_micros().div_euclid(DAY_MICROS);
-        self.0.entry(day).or_default().add(row, &row.terms.operation);
+    pub fn add(&mut self, group: &PaymentGroup, sum: MoneySum) {
+        self.0.entry(group.day).or_default().add(group.status, &group.terms.operation, sum);
     }
 
     /// Returns each of these days in UTC, the earliest first.
@@ -147,8 +132,9 @@ impl DailyMoney {
             })
         };
         let day = |day: &Date| {
-            let begin = day.to_zoned(TimeZone::UTC).map(|begin| begin.timestamp().as_microsecond());
-            let sums = begin.ok().and_then(|begin| self.0.get(&begin.div_euclid(DAY_MICROS)));
+            let begin =
+                day.to_zoned(TimeZone::UTC).map(|begin| StoreTime::of_micros(begin.timestamp().as_microsecond()));
+            let sums = begin.ok().and_then(|begin| self.0.get(&PaymentDay::of(begin)));
             let sums: Vec<Value> = sums.map(SumsBy::sorted).unwrap_or_default().iter().map(one).collect();
             json!({ "day": day.to_string(), "sums": sums })
         };

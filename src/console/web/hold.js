@@ -303,7 +303,7 @@ function wordList(words) {
  * @returns {Child}
  */
 function wordValue(name, text) {
-  const money = ["from", "to"].includes(name) && /^(\d[\d.]*)( [A-Za-z0-9.]+)?(.*)$/s.exec(text);
+  const money = ["from", "to", "value"].includes(name) && /^(\d[\d.]*)( [A-Za-z0-9.]+)?(.*)$/s.exec(text);
   if (!money) return h("span", { class: "text" }, text);
   return [
     h("strong", { class: "number" }, groupDigits(money[1]), (money[2] ?? "").toUpperCase()),

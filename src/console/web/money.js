@@ -3,7 +3,7 @@
 import { get, now } from "./api.js";
 import { drawMoney } from "./charts.js";
 import { card, h, select, table } from "./dom.js";
-import { formatDay, formatTime, formatUsd, groupDigits } from "./words.js";
+import { formatDay, formatTime, formatUsd, groupDigits, timeLeft } from "./words.js";
 
 /**
  * Returns the section on what waits for this person.
@@ -59,7 +59,7 @@ function figure(number, words, href, due) {
     "li",
     {},
     h("a", { href }, h("strong", { class: "number large" }, number), ` ${words}`),
-    due && h("span", { class: "muted" }, ", the first with ", h("span", { "data-left": due }, "")),
+    due && h("span", { class: "muted" }, ", the first with ", h("span", { "data-left": due }, timeLeft(due).text)),
   );
 }
 

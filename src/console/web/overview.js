@@ -127,6 +127,21 @@ function wordsOf(one) {
     .join("; ");
 }
 
+/** Names the colours of the bars. */
+function legend() {
+  return h(
+    "p",
+    { class: "legend muted" },
+    [
+      ["used", "used"],
+      ["flying", "in flight or unknown outcome"],
+      ["adds", "held for approval"],
+    ].map(([kind, word]) =>
+      h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word),
+    ),
+  );
+}
+
 /**
  * Returns the limits on all money and the fullest of the others, a line each.
  * @param {UsageSource} source
@@ -135,13 +150,16 @@ function fullestSection(source) {
   return card("fullest", "Fullest limits", source.get, ({ usage }) => {
     const first = groups(usage).slice(0, MAX_FULLEST);
     if (first.length === 0) return h("p", { class: "muted" }, "No limit has any usage.");
-    return first.map((group) =>
-      limitBar({
-        ...group[0],
-        adds: group[0].pending,
-        words: group.length > 1 ? `The fullest of ${countKeys(group)}.` : "",
-      }),
-    );
+    return [
+      legend(),
+      first.map((group) =>
+        limitBar({
+          ...group[0],
+          adds: group[0].pending,
+          words: group.length > 1 ? `The fullest of ${countKeys(group)}.` : "",
+        }),
+      ),
+    ];
   });
 }
 
@@ -163,17 +181,7 @@ function limitsSection(source) {
         words: `${wordsOf(one)}.`,
       });
     return [
-      h(
-        "p",
-        { class: "legend muted" },
-        [
-          ["used", "used"],
-          ["flying", "in flight or unknown outcome"],
-          ["adds", "held for approval"],
-        ].map(([kind, word]) =>
-          h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word),
-        ),
-      ),
+      legend(),
       groups(usage.usage).map((group) =>
         group.length === 1
           ? bar(group[0])

@@ -226,7 +226,8 @@ export function view(app) {
     count.textContent =
       holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${COUNT_WORDS[filters.whose]}`;
     fill(status, shown.length === 0 && emptyNote(filters), next !== null && more);
-    sums.textContent = sumsOf(shown);
+    const sum = sumsOf(shown);
+    sums.textContent = sum && next !== null ? `Shown: ${sum}` : sum;
     const isPlain = filters.environment === "" && filters.operation === "" && filters.words === "";
     if (filters.whose === "mine" && isPlain) app.waiting(holds, next !== null);
     const ready = lookedAt(app, holds).length;

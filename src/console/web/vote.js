@@ -131,7 +131,8 @@ function summary(hold, moves) {
     "dl",
     { class: "lines again" },
     h("div", {}, h("dt", {}, "moves"), h("dd", {}, h("strong", { class: "number large" }, moves.headline))),
-    valueInUsd(hold) && h("div", {}, h("dt", {}, "value"), h("dd", {}, valueInUsd(hold))),
+    valueInUsd(hold) &&
+      h("div", {}, h("dt", {}, "value"), h("dd", {}, valueInUsd(hold)?.replace(/^[\d.]+/, groupDigits))),
     moves.hasAmount && moves.direction && h("div", {}, h("dt", {}, "direction"), h("dd", {}, moves.direction)),
     moves.destination &&
       h(

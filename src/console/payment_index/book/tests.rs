@@ -1,40 +1,14 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn fact(number: u64, status: Option<PaymentStatus>, kind: FactKind) -> PaymentFact {
-    PaymentFact {
-        environment: Environment::Production,
-        claim: "request/r-1".to_owned(),
-        number,
-        at: StoreTime::of_micros(i64::try_from(number).unwrap()),
-        place: FilePosition { sequence: 1, offset: number },
-        operation: "createSwap".to_owned(),
-        issuer: "main".to_owned(),
-        subject: "pay".to_owned(),
-        hold: None,
-        status,
-        event: "",
-        answered: None,
-        state: None,
-        stage: None,
-        problem: None,
-        is_repeated: false,
-        kind,
-    }
+    let at = StoreTime::of_micros(i64::try_from(number).unwrap());
+    PaymentFact::of_swap("request/r-1", (number, at), "pay", status, kind)
 }
 
 fn decided(amount: &str) -> FactKind {
-    FactKind::Decided(Box::new(DecidedCall {
-        requester: Some("ann".to_owned()),
-        rules: vec!["small".to_owned()],
-        amount: Some(Decimal::parse(amount).unwrap()),
-        currency: Some("usdc".to_owned()),
-        chain: None,
-        other_currency: None,
-        value: Some(1),
-        from: None,
-        to: Some("wallet #aa".to_owned()),
-        is_first: true,
-    }))
+    FactKind::Decided(Box::new(DecidedCall::of_amount(amount)))
 }
 
 fn vote(subject: &str, is_withdrawn: bool) -> FactKind {
@@ -102,4 +76,64 @@ fn a_full_book_drops_the_oldest_and_says_so() {
     assert_eq!(book.rows().count(), 100);
     let terms: Vec<&Arc<PaymentTerms>> = book.rows().map(|(_, row)| &row.terms).collect();
     assert!(terms.iter().all(|one| Arc::ptr_eq(one, terms[0])), "equal terms are kept once");
+}
+
+/// What the groups say must be what the rows say, whatever was added, moved and dropped.
+fn assert_groups_are_sums(book: &PaymentBook) {
+    let mut sums: HashMap<PaymentGroup, MoneySum> = HashMap::new();
+    for ((environment, _), row) in book.rows() {
+        let one = MoneySum::of(row);
+        sums.entry(row.group(*environment)).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
+    }
+    assert_eq!(book.groups().map(|(group, sum)| (group.clone(), *sum)).collect::<HashMap<_, _>>(), sums);
+    let days: BTreeSet<PaymentDay> = book.groups().map(|(group, _)| group.day).collect();
+    let listed: Vec<u64> =
+        days.into_iter().rev().flat_map(|day| book.payments_of_day(day, None)).map(|(_, row)| row.number).collect();
+    let mut numbers: Vec<u64> = book.rows().map(|(_, row)| row.number).collect();
+    numbers.sort_unstable_by(|one, other| other.cmp(one));
+    assert_eq!(listed, numbers);
+}
+
+#[test]
+fn groups_have_the_sums_of_their_payments_while_these_change_and_go() {
+    let mut book = PaymentBook::new(60);
+    for turn in 0..240_u64 {
+        // Four entries of each payment, far from each other, on several days.
+        let (nth, step) = (turn % 60 + turn / 120 * 30, turn / 60);
+        let number = turn + 1;
+        let at = StoreTime::of_micros(i64::try_from(number * 3_600_000_000).unwrap());
+        let (status, kind) = match step {
+            0 => (PaymentStatus::Waiting, decided(&format!("{}.5", nth + 1))),
+            1 => (PaymentStatus::Sending, decided(&format!("{}.5", nth + 1))),
+            2 => (PaymentStatus::Paid, FactKind::Other),
+            _ => (PaymentStatus::Unknown, FactKind::Other),
+        };
+        book.add(PaymentFact::of_swap(&format!("request/r-{nth}"), (number, at), "pay", Some(status), kind));
+        assert_groups_are_sums(&book);
+    }
+    assert!(book.dropped_before.is_some());
+}
+
+#[test]
+fn a_sum_with_too_many_digits_is_known_again_when_the_payment_that_made_it_so_left_its_group() {
+    let mut book = PaymentBook::new(10);
+    let huge = u128::MAX.to_string();
+    let waiting = |name: &str, number, amount: &str| {
+        let at = StoreTime::of_micros(i64::try_from(number).unwrap());
+        PaymentFact::of_swap(name, (number, at), "pay", Some(PaymentStatus::Waiting), decided(amount))
+    };
+    book.add(waiting("request/r-1", 1, "5"));
+    book.add(waiting("request/r-2", 2, &huge));
+    book.add(waiting("request/r-3", 3, "7.5"));
+    let amount = |book: &PaymentBook, status| {
+        let found = book.groups().find(|(group, _)| group.status == status);
+        found.and_then(|(_, sum)| sum.amount()).map(|amount| amount.to_string())
+    };
+    assert_eq!(amount(&book, PaymentStatus::Waiting), None);
+    let at = StoreTime::of_micros(4);
+    let cancelled = Some(PaymentStatus::Cancelled);
+    book.add(PaymentFact::of_swap("request/r-2", (4, at), "pay", cancelled, FactKind::Other));
+    assert_eq!(amount(&book, PaymentStatus::Waiting).as_deref(), Some("12.5"));
+    assert_eq!(amount(&book, PaymentStatus::Cancelled), Some(huge));
+    assert_groups_are_sums(&book);
 }

@@ -1,0 +1,130 @@
+//! Sums of payments that have their terms, their status and their day in common. There are few such groups and many
+//! payments: sums of what a person asks for are made of groups.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::book::{PaymentRow, PaymentTerms};
+use super::fact::PaymentStatus;
+use crate::base::ids::Environment;
+use crate::base::money::Decimal;
+use crate::ledger::StoreTime;
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// A day in UTC, counted from 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::console) struct PaymentDay(i64);
+
+impl PaymentDay {
+    pub fn of(at: StoreTime) -> PaymentDay {
+        PaymentDay(at.as_micros().div_euclid(DAY_MICROS))
+    }
+
+    /// Returns the day that begins at this time; `None` where none does.
+    pub fn beginning(at: StoreTime) -> Option<PaymentDay> {
+        (at.as_micros().rem_euclid(DAY_MICROS) == 0).then(|| PaymentDay::of(at))
+    }
+
+    pub fn begin(self) -> StoreTime {
+        StoreTime::of_micros(self.0.saturating_mul(DAY_MICROS))
+    }
+
+    /// The first time of the next day.
+    pub fn end(self) -> StoreTime {
+        StoreTime::of_micros(self.0.saturating_add(1).saturating_mul(DAY_MICROS))
+    }
+}
+
+/// The payments of one day that have their terms and their status in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::console) struct PaymentGroup {
+    pub environment: Environment,
+    pub status: PaymentStatus,
+    pub day: PaymentDay,
+    pub terms: Arc<PaymentTerms>,
+}
+
+/// The number and the sum of some payments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::console) struct MoneySum {
+    pub count: u64,
+    /// The sum of the stated amounts; `None` where it has too many digits.
+    stated: Option<Decimal>,
+    /// Payments that state no amount.
+    unstated: u64,
+    /// In micro-USD, of those payments that have a value.
+    pub value: u128,
+    /// Payments without a value in USD.
+    pub unvalued: u64,
+}
+
+impl MoneySum {
+    pub fn of(row: &PaymentRow) -> MoneySum {
+        MoneySum {
+            count: 1,
+            stated: row.amount.or(Some(Decimal::ZERO)),
+            unstated: u64::from(row.amount.is_none()),
+            value: u128::from(row.value.unwrap_or(0)),
+            unvalued: u64::from(row.value.is_none()),
+        }
+    }
+
+    pub fn plus(self, other: MoneySum) -> MoneySum {
+        MoneySum {
+            count: self.count.saturating_add(other.count),
+            stated: self.stated.zip(other.stated).and_then(|(sum, amount)| sum.plus(amount)),
+            unstated: self.unstated.saturating_add(other.unstated),
+            value: self.value.saturating_add(other.value),
+            unvalued: self.unvalued.saturating_add(other.unvalued),
+        }
+    }
+
+    fn minus(self, other: MoneySum) -> MoneySum {
+        MoneySum {
+            count: self.count.saturating_sub(other.count),
+            stated: self.stated.zip(other.stated).and_then(|(sum, amount)| sum.minus(amount)),
+            unstated: self.unstated.saturating_sub(other.unstated),
+            value: self.value.saturating_sub(other.value),
+            unvalued: self.unvalued.saturating_sub(other.unvalued),
+        }
+    }
+
+    /// Returns the exact sum; `None` where a payment states no amount, or the sum has too many digits.
+    pub fn amount(&self) -> Option<Decimal> {
+        self.stated.filter(|_| self.unstated == 0)
+    }
+}
+
+/// The sums of all groups.
+#[derive(Debug, Default)]
+pub(super) struct PaymentGroups(HashMap<PaymentGroup, MoneySum>);
+
+impl PaymentGroups {
+    pub fn all(&self) -> impl Iterator<Item = (&PaymentGroup, &MoneySum)> {
+        self.0.iter()
+    }
+
+    pub fn add(&mut self, environment: Environment, row: &PaymentRow) {
+        let one = MoneySum::of(row);
+        self.0.entry(row.group(environment)).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
+    }
+
+    /// Takes a payment out. Returns its group where the sum of the others is not known any more: what has too many
+    /// digits cannot be taken from.
+    #[must_use]
+    pub fn remove(&mut self, environment: Environment, row: &PaymentRow) -> Option<PaymentGroup> {
+        let group = row.group(environment);
+        let sum = self.0.get_mut(&group)?;
+        *sum = sum.minus(MoneySum::of(row));
+        if sum.count == 0 {
+            self.0.remove(&group);
+            return None;
+        }
+        sum.stated.is_none().then_some(group)
+    }
+
+    pub fn put(&mut self, group: PaymentGroup, sum: MoneySum) {
+        self.0.insert(group, sum);
+    }
+}
