@@ -46,7 +46,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "sluice audit export sluice-audit --output json --digest entries.digest > entries.jsonl",
         ],
     ),
-    ("audit check-export", &["sluice audit check-export entries.jsonl --digest entries.digest"]),
+    (
+        "audit check-export",
+        &[
+            "sluice audit check-export entries.jsonl --digest entries.digest",
+            "sluice audit check-export entries.jsonl --digest entries.digest --output json",
+        ],
+    ),
     ("audit key", &["sluice audit key audit.key"]),
     ("audit archive", &["sluice audit archive sluice-audit --to /backup/sluice-audit"]),
     ("config show", &["sluice config show", "sluice config show --written --output csv"]),
@@ -147,7 +153,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("store backup", &["sluice store backup --folder sluice-data --output backup.redb"]),
     ("token keys", &["sluice token keys"]),
     ("token make", &["sluice token make --subject ops-1 --role approver"]),
-    ("webhook test", &["sluice webhook test approvals"]),
+    ("webhook test", &["sluice webhook test approvals", "sluice webhook test approvals --output json"]),
     ("completions", &["sluice completions bash > /etc/bash_completion.d/sluice"]),
     ("man", &["sluice man --folder /usr/local/share/man/man1"]),
 ];
@@ -229,6 +235,46 @@ mod tests {
             let help = of.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains(&format!("sluice {group} ")) && help.lines().count() <= MAX_OF_GROUP + 1, "{help}");
         }
+    }
+
+    /// Commands without rows or a verdict: they print a document, key or token, write a file, or run until they are ended.
+    const WITHOUT_FORMATS: [&str; 18] = [
+        "audit key",
+        "audit tail",
+        "completions",
+        "config schema",
+        "demo",
+        "init",
+        "man",
+        "metrics",
+        "nodes retire",
+        "openapi",
+        "policy fields",
+        "policy schema",
+        "serve",
+        "simulate",
+        "store create",
+        "store import",
+        "token keys",
+        "token make",
+    ];
+    /// Their `--output` names a file.
+    const TO_FILES: [&str; 3] = ["init", "store backup", "store export"];
+
+    #[test]
+    fn every_command_that_tells_something_prints_a_table_json_or_csv() {
+        let command = command_line();
+        for path in leaves(&command, "") {
+            let of = path.split(' ').fold(&command, |command, name| command.find_subcommand(name).unwrap());
+            let output = of.get_arguments().find(|argument| argument.get_long() == Some("output"));
+            let words: Vec<String> = output.into_iter().flat_map(possible_words).collect();
+            let is_without = WITHOUT_FORMATS.contains(&&*path) || TO_FILES.contains(&&*path);
+            assert_eq!(words, if is_without { vec![] } else { vec!["table", "json", "csv"] }, "{path}");
+        }
+    }
+
+    fn possible_words(argument: &clap::Arg) -> Vec<String> {
+        argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
+use serde_json::json;
 use tokio::runtime::Runtime;
 
+use super::output::OutputFormat;
 use super::{ExitReason, Sources, print, read_config};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::random::trial_id;
@@ -33,6 +35,9 @@ struct Test {
     name: String,
     #[command(flatten)]
     sources: Sources,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 pub fn run(arguments: &WebhookArgs) -> anyhow::Result<ExitReason> {
@@ -62,10 +67,13 @@ impl Test {
         let body = ping(webhook.format, &self.name, now);
         let came = runtime.block_on(webhook.send(&trial_id(), now, body));
         let millis = since.elapsed().as_millis();
-        print(&format!("{} at {}: {came}, after {millis} ms\n", self.name, webhook.host()))?;
-        match came {
-            Came::Delivered(_) => Ok(ExitReason::Done),
-            _ => Ok(ExitReason::Refused),
-        }
+        let is_delivered = matches!(came, Came::Delivered(_));
+        let (name, host) = (self.name.as_str(), webhook.host());
+        print(&self.output.text(
+            || format!("{name} at {host}: {came}, after {millis} ms\n"),
+            || json!({ "webhook": name, "host": host, "delivered": is_delivered, "answer": came.to_string(), "millis": millis }),
+            None,
+        ))?;
+        Ok(if is_delivered { ExitReason::Done } else { ExitReason::Refused })
     }
 }

@@ -251,10 +251,16 @@ fn an_export_is_checked_by_its_digest() {
     let check = || run(&["audit", "check-export", export_name, "--digest", digest_name]);
     let (code, said) = check();
     assert!(code == 0 && said.contains("whole and unchanged: 3 entries"), "{said}");
+    let told = |format: &str| run(&["audit", "check-export", export_name, "--digest", digest_name, "--output", format]);
+    let (code, said) = told("json");
+    let found: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &found["whole"], &found["digest"]["entries"]), (0, &json!(true), &json!(3)));
     for altered in [text.replacen("pay-1", "pay-2", 1), text.lines().skip(1).collect(), String::new()] {
         std::fs::write(&export, altered).unwrap();
         let (code, said) = check();
         assert!(code == 3 && said.contains("NOT what was exported"), "{said}");
+        let (code, said) = told("csv");
+        assert!(code == 3 && said.lines().last().unwrap().ends_with(",false"), "{said}");
     }
 }
 

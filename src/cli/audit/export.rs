@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::super::output::OutputFormat;
@@ -52,6 +53,9 @@ pub(super) struct CheckExportArgs {
     /// The digest that `sluice audit export --digest` wrote
     #[arg(long, value_name = "FILE")]
     digest: PathBuf,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 /// The contents of an export.
@@ -102,15 +106,17 @@ pub(super) fn check(arguments: &CheckExportArgs) -> anyhow::Result<ExitReason> {
     };
     let (bytes, sha256) = digest_of(&arguments.export)?;
     let export = arguments.export.display();
-    if (bytes, &sha256) == (expected.bytes, &expected.sha256) {
-        print(&format!("`{export}` is whole and unchanged: {} entries, SHA-256 {sha256}\n", expected.entries))?;
-        return Ok(ExitReason::Done);
-    }
-    let expected = format!("{} bytes with SHA-256 {}", expected.bytes, expected.sha256);
-    print(&format!(
-        "`{export}` is NOT what was exported: it has {bytes} bytes with SHA-256 {sha256}, not {expected}\n"
-    ))?;
-    Ok(ExitReason::Faulty)
+    let is_whole = (bytes, &sha256) == (expected.bytes, &expected.sha256);
+    let words = || match is_whole {
+        true => format!("`{export}` is whole and unchanged: {} entries, SHA-256 {sha256}\n", expected.entries),
+        false => format!(
+            "`{export}` is NOT what was exported: it has {bytes} bytes with SHA-256 {sha256}, not {} bytes with SHA-256 {}\n",
+            expected.bytes, expected.sha256
+        ),
+    };
+    let found = || json!({ "whole": is_whole, "bytes": bytes, "sha256": sha256, "digest": expected });
+    print(&arguments.output.text(words, found, None))?;
+    Ok(if is_whole { ExitReason::Done } else { ExitReason::Faulty })
 }
 
 /// Returns the length and the SHA-256 of a file.

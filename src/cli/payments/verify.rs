@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::audit::{FileSource as _, Hash, LineBody, LineReader, read_line, split_steps};
 use crate::base::json::{self as strict, Limits};
 use crate::cli::audit::files::chosen;
+use crate::cli::output::OutputFormat;
 use crate::cli::{ExitReason, complain, print};
 
 /// Verify an export of payments, or of a statement, as JSON lines
@@ -25,6 +26,9 @@ pub(super) struct VerifyExportArgs {
     /// Audit files, or folders of audit files
     #[arg(long, value_name = "FILE|FOLDER", num_args = 1..)]
     audit: Vec<PathBuf>,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 impl VerifyExportArgs {
@@ -34,28 +38,31 @@ impl VerifyExportArgs {
         let (rows, unit) = match sealed_rows(&text) {
             Ok((rows, SealedRows::Payments)) => (rows, "payments"),
             Ok((rows, SealedRows::Statement)) => (rows, "lines"),
-            Err(why) => {
-                complain(format_args!("sluice: `{shown}` is not what a gate wrote: {why}"));
-                return Ok(ExitReason::Faulty);
-            }
+            Err(why) => return self.tell(None, &[format!("`{shown}` is not what a gate wrote: {why}")]),
         };
-        if self.audit.is_empty() {
-            print(&format!(
-                "`{shown}` is whole: {} {unit}. Compare it with the audit log: `--audit FOLDER`.\n",
-                rows.len()
-            ))?;
-            return Ok(ExitReason::Done);
-        }
+        let compared = if self.audit.is_empty() { "" } else { ", and the audit log says the same" };
+        let advice = if self.audit.is_empty() { ". Compare it with the audit log: `--audit FOLDER`." } else { "" };
         // A line of a statement is no entry: the export as a whole is one.
-        let flaws = self.flaws(&text, if unit == "payments" { &rows } else { &[] })?;
-        for flaw in &flaws {
+        let entries: &[Value] = if unit == "payments" { &rows } else { &[] };
+        let flaws = if self.audit.is_empty() { Vec::new() } else { self.flaws(&text, entries)? };
+        let words = format!("`{shown}` is whole{compared}: {} {unit}{advice}\n", rows.len());
+        self.tell(Some((rows.len(), words)), &flaws)
+    }
+
+    /// Tells the number of rows of a whole export, or what is wrong.
+    fn tell(&self, whole: Option<(usize, String)>, flaws: &[String]) -> anyhow::Result<ExitReason> {
+        for flaw in flaws {
             complain(format_args!("sluice: {flaw}"));
         }
-        if flaws.is_empty() {
-            print(&format!("`{shown}` is whole, and the audit log says the same: {} {unit}.\n", rows.len()))?;
-            return Ok(ExitReason::Done);
-        }
-        Ok(ExitReason::Faulty)
+        let verdict = json!({
+            "whole": whole.is_some(),
+            "rows": whole.as_ref().map(|(rows, _)| rows),
+            "compared": whole.is_some() && !self.audit.is_empty(),
+            "flaws": flaws,
+        });
+        let words = whole.filter(|_| flaws.is_empty()).map_or_else(String::new, |(_, words)| words);
+        print(&self.output.text(|| words, || verdict, None))?;
+        Ok(if flaws.is_empty() { ExitReason::Done } else { ExitReason::Faulty })
     }
 
     /// Returns where the audit log says something else.

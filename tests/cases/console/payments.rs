@@ -214,12 +214,19 @@ fn an_export_is_an_audit_entry_and_can_be_verified() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(verify(&file), (Some(0), String::new()));
+    let told = |file: &str| {
+        let words = ["payments", "verify", file, "--audit", audit.to_str().unwrap(), "--output", "json"];
+        serde_json::from_slice::<Value>(&sluice(&words).output().unwrap().stdout).unwrap()
+    };
+    let whole = json!({"whole": true, "rows": 2, "compared": true, "flaws": []});
+    assert_eq!(told(&file), whole);
     // A row of another amount is noticed, even where all else is the same.
     let changed = gate.path("changed.jsonl");
     let text = lines["content"].as_str().unwrap();
     std::fs::write(&changed, text.replacen("createSwap", "createSwop", 1)).unwrap();
     let (code, why) = verify(changed.to_str().unwrap());
     assert!(code == Some(3) && why.contains("the SHA-256 in its last line"), "{why}");
+    assert_eq!(told(changed.to_str().unwrap())["whole"], false);
     let url = format!("http://{}", gate.console().unwrap());
     let list = sluice(&["payments", "list", "--text", "p-4", "--console", &url]).env("SLUICE_TOKEN", viewer()).output();
     let list = String::from_utf8(list.unwrap().stdout).unwrap();
