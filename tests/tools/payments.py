@@ -1,6 +1,7 @@
 """Asks the console for payments where the journal has many of them, and reports how long a first page takes.
 
-Usage: `python tests/tools/payments.py SLUICE [--count N]` (20,000 by default).
+Usage: `python tests/tools/payments.py SLUICE [--count N] [--screenshots]` (20,000 by default). `--screenshots` takes
+those of the payments and of the overview, as `tests/browser/screenshots.mjs` does, while the gate has all of them.
 
 A gate makes some swaps and is stopped. Many more, made from its own entries with seeded amounts and times, are put
 before them in its journal, and the gate starts again. The list reads the journal in bounded parts, so that answers come
@@ -11,7 +12,9 @@ busy.
 import argparse
 import hashlib
 import json
+import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +30,7 @@ from people import PEOPLE, people_config
 from report import Report
 from swaps import KillableGate, post_swap
 
+SCREENSHOTS = Path(__file__).parents[1] / "browser" / "screenshots.mjs"
 SEED = 26
 REAL = 3
 CALLERS = ("payroll", "treasury", "marketplace", "erp")
@@ -83,6 +87,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
     parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--screenshots", action="store_true")
     arguments = parser.parse_args()
     report = Report()
     # The made part is one file; a gate of its own would begin a new one long before, and start sooner.
@@ -103,6 +108,8 @@ def main() -> int:
         journal.write_text(chained([head, *made, *real]), encoding="utf-8")
         gate.start()
         check_pages(report, port, arguments.count + REAL, total + REAL * 10)
+        if arguments.screenshots:
+            take_screenshots(port)
         gate.stop()
     return report.close()
 
@@ -138,6 +145,13 @@ def check_pages(report: Report, port: int, count: int, total: Decimal) -> None:
     report.check_that("the sum is exact", Decimal(paid["amount"]) == total, f"{paid['amount']} is not {total}")
     names = [one["name"] for one in answer["payments"]]
     report.check_that("the newest come first", names[:REAL] == [f"real-{nth}" for nth in reversed(range(REAL))], names)
+
+
+def take_screenshots(port: int) -> None:
+    """Takes screenshots of the console's views of payments."""
+    token = make_token("auditor", PEOPLE, roles=["viewer"])
+    console = {"CONSOLE": f"http://127.0.0.1:{port}", "TOKEN": token}
+    subprocess.run(["node", str(SCREENSHOTS)], env={**os.environ, **console}, check=True)
 
 
 if __name__ == "__main__":
