@@ -127,7 +127,8 @@ await shoot(waiting, "rules", "#/policy", {
 });
 await waiting.stop();
 
-const many = await Gate.start({ sandbox: true, rules: HIGH_LIMITS });
+const ROOM = "[limits]\nholds = 100_000\nholds_bytes = 1_000_000_000";
+const many = await Gate.start({ sandbox: true, rules: HIGH_LIMITS, console: ROOM });
 const long = await fillGate(many, MANY);
 await shoot(many, "queue-many", "#/queue");
 await shoot(many, "hold-long", `#/hold/${long.id}`, { whole: true });
