@@ -34,7 +34,6 @@ use super::history::unreadable;
 use super::payment_index::{
     MoneySum, PaymentBook, PaymentDay, PaymentIndex, PaymentKey, PaymentRow, PaymentTerms, ReadBook,
 };
-use super::person::Person;
 use super::render::{moment, name_of};
 use super::request::{ActRequest, environment as served, violated};
 use super::server::ConsoleServer;
@@ -109,11 +108,11 @@ impl PaymentQuery {
 
     /// Sums what a person with these roles may see, and finds the rows of the page.
     fn tally(&self, visibility: &Visibility, roles: &[&str], book: &PaymentBook) -> PaymentTally {
-        self.tally_of(visibility, roles, book, &mut |_| ())
+        self.tally_and_tell(visibility, roles, book, &mut |_| ())
     }
 
-    /// As `tally`; tells each payment that it looks at.
-    fn tally_of(
+    /// Sums and finds; tells each payment that it looks at.
+    fn tally_and_tell(
         &self,
         visibility: &Visibility,
         roles: &[&str],

@@ -4,6 +4,9 @@ use super::*;
 use crate::base::money::Decimal;
 use crate::console::payment_index::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
 
+/// Sums by status and currency.
+type SumsByStatus = BTreeMap<(PaymentStatus, Option<String>), MoneySum>;
+
 const DAYS: u64 = 30;
 const HOUR_MICROS: u64 = 3_600_000_000;
 /// The first payment was made then.
@@ -41,23 +44,20 @@ fn query(filter: PaymentFilter, order: PaymentOrder) -> PaymentQuery {
 /// The names of a page, and how many payments were looked at for it.
 fn page(query: &PaymentQuery, book: &PaymentBook) -> (Vec<PaymentKey>, Option<SortKey>, usize) {
     let mut looked_at = 0;
-    let tally = query.tally_of(&Visibility::default(), &["viewer"], book, &mut |_| looked_at += 1);
+    let tally = query.tally_and_tell(&Visibility::default(), &["viewer"], book, &mut |_| looked_at += 1);
     let (page, next) = tally.page();
     (page, next, looked_at)
 }
 
 /// All that is wanted, found by looking at every payment: its sums by status, and the names in their order.
-fn by_hand(
-    query: &PaymentQuery,
-    book: &PaymentBook,
-) -> (BTreeMap<(PaymentStatus, Option<String>), MoneySum>, Vec<PaymentKey>) {
-    let mut sums = BTreeMap::new();
+fn by_hand(query: &PaymentQuery, book: &PaymentBook) -> (SumsByStatus, Vec<PaymentKey>) {
+    let mut sums = SumsByStatus::new();
     let mut rows: Vec<_> = book.rows().filter(|(key, row)| query.filter.matches(key, row)).collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse(query.order.key(row)));
     for (_, row) in &rows {
         let one = MoneySum::of(row);
         let by = (row.status, row.terms.currency.clone());
-        sums.entry(by).and_modify(|sum: &mut MoneySum| *sum = sum.plus(one)).or_insert(one);
+        sums.entry(by).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
     }
     (sums, rows.into_iter().map(|(key, _)| key.clone()).collect())
 }
