@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::fact::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
-use super::groups::{MoneySum, PaymentDay, PaymentGroup, PaymentGroups};
+use super::groups::{MoneySum, PaymentDay, PaymentGroup, PaymentGroups, PaymentTerms};
 use super::stage::{ForeignFact, StageMark};
 use crate::adapters::audit::FilePosition;
 use crate::base::ids::Environment;
@@ -19,19 +19,6 @@ use crate::ledger::StoreTime;
 
 /// The name of a payment: its environment and the record name of its claim.
 pub(in crate::console) type PaymentKey = (Environment, Arc<str>);
-
-/// What many payments have in common.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::console) struct PaymentTerms {
-    pub operation: String,
-    pub issuer: String,
-    pub subject: String,
-    pub requester: Option<String>,
-    pub rules: Vec<String>,
-    pub currency: Option<String>,
-    pub chain: Option<String>,
-    pub other_currency: Option<String>,
-}
 
 /// A person's vote; the latest of each person counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +156,7 @@ impl PaymentBook {
             .or_insert_with(|| PaymentRow::empty(shared(&mut self.terms, Arc::new(terms.clone())), at, fact.place));
         let (name, unknown) = if row.number > 0 {
             let known = self.by_time.remove(&(row.at, row.number, environment));
-            (known.unwrap_or(name), self.groups.remove(environment, row))
+            (known.unwrap_or(name), self.groups.remove(row.group(environment), row.sum()))
         } else {
             (name, None)
         };
@@ -226,7 +213,7 @@ impl PaymentBook {
         }
         if row.number > 0 {
             self.by_time.insert((row.at, row.number, environment), name);
-            self.groups.add(environment, row);
+            self.groups.add(row.group(environment), row.sum());
         }
         if let Some(group) = unknown {
             self.sum_again(group);
@@ -238,7 +225,7 @@ impl PaymentBook {
     fn sum_again(&mut self, group: PaymentGroup) {
         let members =
             self.payments_of_day(group.day, None).filter(|((environment, _), row)| row.is_in(&group, *environment));
-        if let Some(sum) = members.map(|(_, row)| MoneySum::of(row)).reduce(MoneySum::plus) {
+        if let Some(sum) = members.map(|(_, row)| row.sum()).reduce(MoneySum::plus) {
             self.groups.put(group, sum);
         }
     }
@@ -258,7 +245,7 @@ impl PaymentBook {
         self.by_time.retain(|(at, _, _), _| *at >= bound);
         self.groups = PaymentGroups::default();
         for ((environment, _), row) in self.rows.iter().filter(|(_, row)| row.number > 0) {
-            self.groups.add(*environment, row);
+            self.groups.add(row.group(*environment), row.sum());
         }
         self.terms.retain(|terms| Arc::strong_count(terms) > 1);
         self.names.retain(|name| Arc::strong_count(name) > 1);
@@ -290,6 +277,11 @@ impl PaymentRow {
             problem: None,
             votes: Vec::new(),
         }
+    }
+
+    /// Returns its own amount and value as a sum.
+    pub fn sum(&self) -> MoneySum {
+        MoneySum::of_one(self.amount, self.value)
     }
 
     pub fn group(&self, environment: Environment) -> PaymentGroup {

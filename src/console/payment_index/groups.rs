@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::book::{PaymentRow, PaymentTerms};
 use super::fact::PaymentStatus;
 use crate::base::ids::Environment;
 use crate::base::money::Decimal;
@@ -36,6 +35,19 @@ impl PaymentDay {
     }
 }
 
+/// What many payments have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::console) struct PaymentTerms {
+    pub operation: String,
+    pub issuer: String,
+    pub subject: String,
+    pub requester: Option<String>,
+    pub rules: Vec<String>,
+    pub currency: Option<String>,
+    pub chain: Option<String>,
+    pub other_currency: Option<String>,
+}
+
 /// The payments of one day that have their terms and their status in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::console) struct PaymentGroup {
@@ -60,13 +72,14 @@ pub(in crate::console) struct MoneySum {
 }
 
 impl MoneySum {
-    pub fn of(row: &PaymentRow) -> MoneySum {
+    /// Returns the sum of one payment with this amount and this value in micro-USD.
+    pub fn of_one(amount: Option<Decimal>, value: Option<u64>) -> MoneySum {
         MoneySum {
             count: 1,
-            stated: row.amount.or(Some(Decimal::ZERO)),
-            unstated: u64::from(row.amount.is_none()),
-            value: u128::from(row.value.unwrap_or(0)),
-            unvalued: u64::from(row.value.is_none()),
+            stated: amount.or(Some(Decimal::ZERO)),
+            unstated: u64::from(amount.is_none()),
+            value: u128::from(value.unwrap_or(0)),
+            unvalued: u64::from(value.is_none()),
         }
     }
 
@@ -105,18 +118,17 @@ impl PaymentGroups {
         self.0.iter()
     }
 
-    pub fn add(&mut self, environment: Environment, row: &PaymentRow) {
-        let one = MoneySum::of(row);
-        self.0.entry(row.group(environment)).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
+    /// Takes a payment into its group.
+    pub fn add(&mut self, group: PaymentGroup, one: MoneySum) {
+        self.0.entry(group).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
     }
 
     /// Takes a payment out. Returns its group where the sum of the others is not known any more: what has too many
     /// digits cannot be taken from.
     #[must_use]
-    pub fn remove(&mut self, environment: Environment, row: &PaymentRow) -> Option<PaymentGroup> {
-        let group = row.group(environment);
+    pub fn remove(&mut self, group: PaymentGroup, one: MoneySum) -> Option<PaymentGroup> {
         let sum = self.0.get_mut(&group)?;
-        *sum = sum.minus(MoneySum::of(row));
+        *sum = sum.minus(one);
         if sum.count == 0 {
             self.0.remove(&group);
             return None;

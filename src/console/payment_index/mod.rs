@@ -9,10 +9,10 @@ mod groups;
 mod reading;
 mod stage;
 
-pub(super) use book::{PaymentBook, PaymentKey, PaymentRow, PaymentTerms};
+pub(super) use book::{PaymentBook, PaymentKey, PaymentRow};
 #[cfg(test)]
 pub(super) use fact::{DecidedCall, FactKind, PaymentFact};
 pub(super) use fact::{PaymentStatus, WAYS};
-pub(super) use groups::{MoneySum, PaymentDay, PaymentGroup};
+pub(super) use groups::{MoneySum, PaymentDay, PaymentGroup, PaymentTerms};
 pub(super) use reading::{PaymentIndex, ReadBook};
 pub(super) use stage::{ForeignFact, PaymentStage, StageMark};

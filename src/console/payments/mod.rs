@@ -31,9 +31,7 @@ use self::rows::RowMaker;
 use self::tally::{DailyMoney, PaymentTally, SortKey};
 use super::form::pairs;
 use super::history::unreadable;
-use super::payment_index::{
-    MoneySum, PaymentBook, PaymentDay, PaymentIndex, PaymentKey, PaymentRow, PaymentTerms, ReadBook,
-};
+use super::payment_index::{PaymentBook, PaymentDay, PaymentIndex, PaymentKey, PaymentRow, PaymentTerms, ReadBook};
 use super::render::{moment, name_of};
 use super::request::{ActRequest, environment as served, violated};
 use super::server::ConsoleServer;
@@ -125,7 +123,7 @@ impl PaymentQuery {
             let is_wanted =
                 |(key, row): &(&PaymentKey, &PaymentRow)| self.filter.matches(key, row) && is_seen(key.0, &row.terms);
             for (key, row) in book.rows().inspect(|(_, row)| looked_at(row)).filter(is_wanted) {
-                tally.add(row.status, &row.terms, MoneySum::of(row));
+                tally.add(row.status, &row.terms, row.sum());
                 self.offer(key, row, &mut tally);
             }
             return tally;

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::base::money::Decimal;
-use crate::console::payment_index::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
+use crate::console::payment_index::{DecidedCall, FactKind, MoneySum, PaymentFact, PaymentStatus};
 
 /// Sums by status and currency.
 type SumsByStatus = BTreeMap<(PaymentStatus, Option<String>), MoneySum>;
@@ -55,7 +55,7 @@ fn by_hand(query: &PaymentQuery, book: &PaymentBook) -> (SumsByStatus, Vec<Payme
     let mut rows: Vec<_> = book.rows().filter(|(key, row)| query.filter.matches(key, row)).collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse(query.order.key(row)));
     for (_, row) in &rows {
-        let one = MoneySum::of(row);
+        let one = row.sum();
         let by = (row.status, row.terms.currency.clone());
         sums.entry(by).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
     }

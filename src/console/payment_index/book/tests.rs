@@ -82,7 +82,7 @@ fn a_full_book_drops_the_oldest_and_says_so() {
 fn assert_groups_are_sums(book: &PaymentBook) {
     let mut sums: HashMap<PaymentGroup, MoneySum> = HashMap::new();
     for ((environment, _), row) in book.rows() {
-        let one = MoneySum::of(row);
+        let one = row.sum();
         sums.entry(row.group(*environment)).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
     }
     assert_eq!(book.groups().map(|(group, sum)| (group.clone(), *sum)).collect::<HashMap<_, _>>(), sums);
