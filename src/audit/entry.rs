@@ -68,6 +68,8 @@ word_enum! {
         Held = "held",
         /// A person approved a held call.
         Voted = "voted",
+        /// A person was asked to sign an approval.
+        Challenged = "challenged",
         /// A person withdrew the approval.
         Withdrawn = "withdrawn",
         /// A person commented.

@@ -62,6 +62,11 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
+/// Returns the SHA-256 of some bytes, as every other tool computes it.
+pub fn plain_sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
 /// Lower case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from(nibble.wrapping_add(if nibble < 10 { b'0' } else { b'a' - 10 }));

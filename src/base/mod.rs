@@ -17,4 +17,5 @@ pub mod secret_search;
 pub mod spanned;
 pub mod traceparent;
 pub mod visible;
+pub mod webauthn;
 pub mod word_enum;

@@ -188,6 +188,9 @@ impl Approve {
         if self.which.way.output == OutputFormat::Table {
             print(&shown.in_words())?;
         }
+        if shown.hold["mustSign"] == true {
+            return self.which.point_to_page();
+        }
         if !self.yes && !io::stdin().is_terminal() {
             bail!("there is no terminal to confirm at: no vote was cast; look at the hold, then vote with `--yes`");
         }
@@ -243,6 +246,17 @@ impl OneHoldArgs {
             );
         }
         Ok(Ok(ShownHold { hold, intent }))
+    }
+
+    /// Says where a vote can be signed.
+    fn point_to_page(&self) -> anyhow::Result<ExitReason> {
+        let (_, shown) = self.way.send(&ConsoleCall::get("signing".to_owned()))?;
+        let page = shown.pointer("/signing/origins/0").and_then(Value::as_str).unwrap_or_default();
+        report_refusal(&format!(
+            "this approval takes only signed votes: vote with your passkey at {}/#/hold/{}; no vote was cast",
+            visible(page),
+            self.hold
+        ))
     }
 
     fn judge(&self, act: &str, body: Value, message: impl Fn(bool) -> &'static str) -> anyhow::Result<ExitReason> {

@@ -14,7 +14,7 @@ use super::request::ActRequest;
 use super::server::ConsoleServer;
 use super::{
     changes, decisions, foreign, freezes, history, holds, nodes, oidc, payments, policies, requests, session, sets,
-    stand_ins, trial_sets,
+    signing, stand_ins, trial_sets,
 };
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, SchemaFiles};
@@ -76,7 +76,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 42] = [
+pub(super) static ACTS: [Act; 44] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     get("explainCode", "Explain an error code", "/sluice/v1/errors/{code}", NO_TOKEN, |_, request| {
         Box::pin(async move { explain_code(request) })
@@ -143,6 +143,15 @@ pub(super) static ACTS: [Act; 42] = [
         Box::pin(holds::vote(&server.inside, request, VoteAction::Approve))
     })
     .taking("approveRequest"),
+    post(
+        "askForSignature",
+        "Ask for what a signed vote must name",
+        "/sluice/v1/holds/{hold}/challenge",
+        APPROVER,
+        with_state!(signing::ask),
+    )
+    .taking("challengeRequest"),
+    get("showSigning", "Show how votes are signed", "/sluice/v1/signing", ANY_ROLE, with_state!(signing::show)),
     post("rejectHold", "Reject a hold", "/sluice/v1/holds/{hold}/reject", APPROVER, |server, request| {
         Box::pin(holds::vote(&server.inside, request, VoteAction::Reject))
     })

@@ -8,10 +8,12 @@ use super::state::ConsoleState;
 use super::view::HoldViewer;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::HoldId;
+use crate::base::json::written_as::base64url;
+use crate::base::webauthn::Assertion;
 use crate::ledger::{Record, RecordKey, StoreFault};
 use crate::node::approve;
 use crate::node::approve::{VoteError, VoteRequest};
-use crate::stations::hold::{Hold, SeenHold, VoteAction, VoteRefusal};
+use crate::stations::hold::{Hold, SeenHold, SentSignature, SignatureError, VoteAction, VoteRefusal, is_nonce};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -44,7 +46,11 @@ pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAct
     let words = text("comment").or(text("reason")).or(text("text"));
     let digest = |name: &str| text(name).and_then(Fingerprint::of_hex);
     let seen = SeenHold { fingerprint: digest("fingerprint"), causes: digest("causes") };
-    let spoken = VoteRequest { say, person, seen, text: words };
+    let signature = match asked.body.get("signature").map(sent_signature) {
+        Some(None) => return vote_refused(&VoteRefusal::BadSignature(SignatureError::NoChallenge)),
+        signature => signature.flatten(),
+    };
+    let spoken = VoteRequest { say, person, seen, text: words, signature: signature.as_ref() };
     match approve::vote(&inside.node, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
         Ok(changed) => match hold_json(inside, asked).await {
             Ok(Some(hold)) => ok_json(200, &json!({ "changed": changed, "hold": hold })),
@@ -57,7 +63,7 @@ pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAct
     }
 }
 
-fn vote_refused(why: &VoteRefusal) -> Reply {
+pub(super) fn vote_refused(why: &VoteRefusal) -> Reply {
     match why {
         VoteRefusal::OtherBytes => {
             let message =
@@ -81,6 +87,18 @@ fn vote_refused(why: &VoteRefusal) -> Reply {
                 format!("this hold is already closed or fully approved: it is `{state}`. Nothing was changed.");
             error_json(Code::HoldOver, &message, Some(json!({ "state": state })))
         }
+        VoteRefusal::NotSigned => {
+            let message = "this approval takes only signed votes: vote on the console's page, with your passkey. Your vote does not count.";
+            error_json(Code::SignatureRequired, message, None)
+        }
+        VoteRefusal::NotEnrolled => {
+            let message = "this approval takes only signed votes, and the policies in force have no passkey of yours: enrol one on the console's page. Your vote does not count.";
+            error_json(Code::SignatureRequired, message, None)
+        }
+        VoteRefusal::BadSignature(why) => {
+            let message = format!("the signature does not count: {why}. Nothing was changed.");
+            error_json(Code::SignatureRefused, &message, None)
+        }
         VoteRefusal::Full => error_json(
             Code::HoldOver,
             "this hold has the maximum number of votes and comments. Nothing was changed.",
@@ -89,11 +107,14 @@ fn vote_refused(why: &VoteRefusal) -> Reply {
     }
 }
 
-fn unknown() -> Reply {
+pub(super) fn unknown() -> Reply {
     error_json(Code::HoldNotFound, "there is no hold with this id, or it is no longer stored.", None)
 }
 
-async fn find_hold(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
+pub(super) async fn find_hold(
+    inside: &ConsoleState,
+    asked: &ActRequest,
+) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
     let id = asked.path.first().and_then(|id| HoldId::parse(id));
     let Some(id) = id else { return Ok(None) };
     let found = approve::find(&inside.node, &inside.environments, &id).await?;
@@ -110,4 +131,15 @@ async fn hold_json(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<V
         Some(view) => viewer.details(&view).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// Returns the signature in a body of the right form; `None` where its texts are not base64url.
+fn sent_signature(sent: &Value) -> Option<SentSignature> {
+    let text = |name: &str| sent.get(name).and_then(Value::as_str);
+    let bytes = |name: &str| text(name).and_then(base64url::decoded);
+    let (authenticator_data, client_data, signature) =
+        (bytes("authenticatorData")?, bytes("clientData")?, bytes("signature")?);
+    let assertion = Assertion { authenticator_data, client_data, signature };
+    let (nonce, credential) = (text("nonce").filter(|text| is_nonce(text))?, text("credential")?);
+    Some(SentSignature { nonce: nonce.to_owned(), credential: credential.to_owned(), assertion })
 }

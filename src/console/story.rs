@@ -65,6 +65,7 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
             "a person approved the call, and no other approval is needed"
         }
         "voted" => "a person approved the call",
+        "challenged" => "a person was asked to sign a vote",
         "withdrawn" => "a vote was withdrawn",
         "noted" => "a comment was added",
         "approved" => "fully approved: the call will be sent",

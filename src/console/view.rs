@@ -64,7 +64,7 @@ impl<'l> HoldViewer<'l> {
     pub fn view<'s>(&'s self, key: &'s RecordKey, record: &'s Record, hold: &'s Hold) -> Option<HoldView<'s>> {
         let policies = &*self.snapshot.policies;
         let (stand_ins, now) = self.stand_ins.get(&key.environment)?;
-        let hearing = self.inside.node.hearing(policies, stand_ins, *now);
+        let hearing = self.inside.node.hearing(key.environment, policies, stand_ins, *now);
         let intent = read_again(&self.snapshot.catalog, key.environment, hold);
         let is_open = hold.state.is_open();
         let asked = match is_open {
@@ -86,6 +86,16 @@ impl<'l> HoldViewer<'l> {
             && may_say(hold, say, person, view.hold.seen(), &view.asked, &view.hearing).is_ok()
     }
 
+    /// Returns whether the hold waits for this person's signature: an approval takes only signed votes, and none of this
+    /// person's counts for it yet.
+    fn must_sign(&self, view: &HoldView<'_>) -> bool {
+        let person = member_of(&self.person.who);
+        let rules = &self.snapshot.policies.rules;
+        let signed = view.hold.consent(&view.hearing).signed;
+        let counts = |approval: &str| signed.get(approval).is_some_and(|people| people.contains_key(&person));
+        view.asked.iter().any(|name| rules.is_signed(name) && rules.may_say(name, &person) && !counts(name))
+    }
+
     /// Returns whether the person sees the calls of this hold's caller.
     pub fn shows(&self, environment: Environment, hold: &Hold) -> bool {
         self.inside.shows_call(self.person, environment, &hold.by.issuer, &hold.by.subject)
@@ -99,9 +109,15 @@ impl<'l> HoldViewer<'l> {
             return false;
         }
         let causes = view.hold.causes.digest();
-        let vote = Vote { person: self.person.who.clone(), causes, comment: None, at: view.hearing.now };
+        let person = &self.person.who;
+        let vote = Vote { person: person.clone(), causes, comment: None, at: view.hearing.now, signed: None };
         let with = Hold { votes: votes.iter().cloned().chain([vote]).collect(), ..view.hold.clone() };
-        let with = progress(*fingerprint, &view.asked, &self.snapshot.policies, &with.consent(&view.hearing));
+        let with = progress(
+            *fingerprint,
+            &view.asked,
+            &self.snapshot.policies,
+            &with.consent_with(&view.hearing, Some(person)),
+        );
         view.progress.iter().zip(&with).any(|(before, after)| after.given > before.given)
     }
 
@@ -114,6 +130,7 @@ impl<'l> HoldViewer<'l> {
             ("destination".to_owned(), known)
         }));
         members.insert("mayJudge".to_owned(), self.may(view, VoteAction::Approve).into());
+        members.insert("mustSign".to_owned(), self.must_sign(view).into());
         members.insert("mayReject".to_owned(), self.may(view, VoteAction::Reject).into());
         members
     }
@@ -175,6 +192,7 @@ impl HoldView<'_> {
         put("requester", json!(hold.by.requester));
         put("reasons", hold.causes.to_json());
         put("causes", json!(hold.causes.digest().to_hex()));
+        let approval = |one: &Progress| approval(one, self.hearing.rules.is_signed(&one.name));
         put("approvals", self.progress.iter().map(approval).collect());
         if let Some(stuck) = self.stuck {
             put("stuck", json!(stuck.in_words()));
@@ -206,6 +224,9 @@ impl HoldView<'_> {
         if !voice.is_empty() && self.hold.state.is_open() {
             members.insert("for".to_owned(), json!(voice));
         }
+        if vote.signed.is_some() {
+            members.insert("signed".to_owned(), Value::Bool(true));
+        }
         Value::Object(members)
     }
 }
@@ -222,10 +243,10 @@ fn known_destination(names: &ListNames, party: &Party) -> Value {
     json!({ "name": all.first().map(|name| shown_wallet(name)), "lists": lists, "lookAlike": known })
 }
 
-fn approval(one: &Progress) -> Value {
+fn approval(one: &Progress, is_signed: bool) -> Value {
     let missing = |(group, count): &(String, u64)| json!({ "group": group, "count": count });
     let missing: Vec<Value> = one.missing.iter().map(missing).collect();
-    json!({ "name": &*one.name, "needed": one.needed, "given": one.given, "missing": missing })
+    json!({ "name": &*one.name, "needed": one.needed, "given": one.given, "missing": missing, "signed": is_signed })
 }
 
 fn spoken(person: &Owner, text: Option<&str>, at: StoreTime) -> Map<String, Value> {

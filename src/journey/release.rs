@@ -193,7 +193,7 @@ impl Releasing {
                 // The hold has expired by the store's own time: `expire` ends it.
                 return Ok(Released::Stands);
             }
-            let consent = hold.consent(&node.hearing(policies, &stand_ins, facts.now));
+            let consent = hold.consent(&node.hearing(self.egress.environment, policies, &stand_ins, facts.now));
             let allowed = match decide_release(intent, policies, &facts, &consent) {
                 ReleaseDecision::Released(allowed) => allowed,
                 ReleaseDecision::Waits(progress) => {

@@ -181,6 +181,10 @@ word_enum! {
         Gone = "gone",
         /// The beginning of a journal for which a person opened money.
         Opened = "opened",
+        /// What a person was asked to sign, until a vote uses it up.
+        Challenge = "challenge",
+        /// The last counter of a passkey.
+        Counter = "counter",
     }
 }
 

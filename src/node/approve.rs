@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use super::Node;
 use super::retry::Retry;
+use crate::adapters::random::bytes;
 use crate::base::ids::{Environment, HoldId};
+use crate::base::json::written_as::base64url;
 use crate::catalog::Catalog;
-use crate::ledger::{Record, RecordKey, StoreFault, StoreTime, Versioned};
+use crate::ledger::{Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
 use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, Owner};
 use crate::stations::decide::{evaluate, progress};
 use crate::stations::hold::{
-    self, Hold, HoldNote, SeenHold, StandIns, Vote, VoteAction, VoteContext, VoteRefusal, may_say, read_again,
+    self, Hold, HoldNote, NONCE_BYTES, SeenHold, SentSignature, SignedVote, StandIns, Vote, VoteAction, VoteChallenge,
+    VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
 };
 use crate::stations::reply::{HeldCall, Reply, held};
 
@@ -25,6 +28,8 @@ pub struct VoteRequest<'s> {
     pub seen: SeenHold,
     /// A comment, or the reason of a rejection.
     pub text: Option<&'s str>,
+    /// The signature of an approval.
+    pub signature: Option<&'s SentSignature>,
 }
 
 /// The reasons why an action has no effect.
@@ -57,15 +62,21 @@ pub async fn vote(
         let here = Versioned { key, version: record.version, at: record.at, value: &hold };
         let intent = read_again(catalog, key.environment, &hold);
         let asked = asked_now(node, policies, &hold, intent.as_ref());
-        let hearing = node.hearing(policies, &stand_ins, now);
+        let hearing = node.hearing(key.environment, policies, &stand_ins, now);
         may_say((&hold, record.at), said.say, said.person, said.seen, &asked, &hearing).map_err(VoteError::Refused)?;
+        if is_its_vote(&hold, said) {
+            // The same signature was taken before.
+            return Ok(false);
+        }
         let has_agreed = hold.votes.iter().any(|vote| vote.person.is_same_person(said.person));
         let text = said.text.map(str::to_owned);
         let is_done = match said.say {
             VoteAction::Approve => {
                 let causes = hold.causes.digest();
-                let vote = Vote { person: said.person.clone(), causes, comment: text, at: now };
-                match approve(node, policies, here, vote, asked, &hearing).await? {
+                let (signed, steps) =
+                    signature(node, policies, here, said, hearing.must_sign(said.person, &asked)).await?;
+                let vote = Vote { person: said.person.clone(), causes, comment: text, at: now, signed };
+                match approve(node, policies, here, (vote, steps), asked, &hearing).await? {
                     Some(is_done) => is_done,
                     None => return Ok(false),
                 }
@@ -102,7 +113,7 @@ async fn approve(
     node: &Node,
     policies: &Policies,
     here: Versioned<'_, Hold>,
-    vote: Vote,
+    (vote, steps): (Vote, Vec<Step>),
     asked: BTreeSet<Arc<str>>,
     hearing: &VoteContext<'_>,
 ) -> Result<Option<bool>, StoreFault> {
@@ -110,9 +121,12 @@ async fn approve(
     with.votes.retain(|before| !before.person.is_same_person(&vote.person));
     let has_agreed = with.votes.len() < here.value.votes.len();
     with.votes.push(vote.clone());
-    let progress = progress(here.value.fingerprint, &asked, policies, &with.consent(hearing));
-    let complete = progress.iter().all(Progress::is_reached) && here.value.state == hold::HoldState::Pending;
-    if has_agreed && !complete {
+    let progress_of = |hold: &Hold| progress(here.value.fingerprint, &asked, policies, &hold.consent(hearing));
+    let (before, then) = (progress_of(here.value), progress_of(&with));
+    let complete = then.iter().all(Progress::is_reached) && here.value.state == hold::HoldState::Pending;
+    // A signature makes a vote count that did not.
+    let gains = before.iter().zip(&then).any(|(before, then)| then.given > before.given);
+    if has_agreed && !complete && !gains {
         return Ok(None);
     }
     let voters = with.votes.iter().map(|vote| &vote.person);
@@ -120,7 +134,87 @@ async fn approve(
     let voice = hearing.voice(here.value, &vote.person);
     let mut commit = hold::vote(here, vote, voice, complete, asked, &node.id);
     commit.steps.extend(guards);
+    commit.steps.extend(steps);
     Ok(Some(node.commit_lasting(commit).await?.is_some()))
+}
+
+/// Returns whether a hold has the vote of exactly this signature.
+fn is_its_vote(hold: &Hold, said: VoteRequest<'_>) -> bool {
+    let Some(sent) = said.signature else { return false };
+    let is_it = |signed: &SignedVote| signed.challenge.nonce == sent.nonce && signed.assertion == sent.assertion;
+    hold.votes.iter().any(|vote| vote.person == *said.person && vote.signed.as_ref().is_some_and(is_it))
+}
+
+/// Verifies the signature of an approval, if there is one. Returns it, with the steps that use up what it answers.
+async fn signature(
+    node: &Node,
+    policies: &Policies,
+    here: Versioned<'_, Hold>,
+    said: VoteRequest<'_>,
+    must_sign: bool,
+) -> Result<(Option<SignedVote>, Vec<Step>), VoteError> {
+    let Some(sent) = said.signature else {
+        let is_enrolled = policies.rules.is_enrolled(&member_of(said.person));
+        return match (must_sign, is_enrolled) {
+            (false, _) => Ok((None, Vec::new())),
+            (true, true) => Err(VoteError::Refused(VoteRefusal::NotSigned)),
+            (true, false) => Err(VoteError::Refused(VoteRefusal::NotEnrolled)),
+        };
+    };
+    let signing = policies.rules.signing.as_ref().ok_or(VoteError::Refused(VoteRefusal::NotEnrolled))?;
+    let environment = here.key.environment;
+    let (challenge, _) = node.store.read(&challenge_key(environment, &sent.nonce)).await?;
+    let (counter, _) = node.store.read(&counter_key(environment, &sent.credential)).await?;
+    let ground = (signing, policies.version());
+    match sent.verify(here, said.person, ground, (challenge.as_ref(), counter.as_ref())) {
+        Ok((signed, steps)) => Ok((Some(signed), steps)),
+        Err(refused) => {
+            tracing::warn!(hold = %here.value.id, reason = %refused, "the signature of a vote is refused");
+            Err(VoteError::Refused(VoteRefusal::BadSignature(refused)))
+        }
+    }
+}
+
+/// What a person is to sign, and the passkeys that may.
+#[derive(Debug)]
+pub struct AskedSignature {
+    pub nonce: String,
+    pub statement: String,
+    pub rp_id: String,
+    pub credentials: Vec<String>,
+}
+
+/// Asks a person to sign an approval of what the person saw.
+pub async fn ask_for_signature(
+    node: &Arc<Node>,
+    catalog: &Catalog,
+    policies: &Policies,
+    key: &RecordKey,
+    (person, seen): (&Owner, SeenHold),
+) -> Result<AskedSignature, VoteError> {
+    let random = bytes::<NONCE_BYTES>();
+    let nonce = random.ok_or_else(|| StoreFault::Away("the operating system gives no random bytes".to_owned()))?;
+    let nonce = base64url::encoded(&nonce);
+    let (stand_ins, now) = node.stand_ins(key.environment).await?;
+    let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
+    let here = Versioned { key, version: record.version, at: record.at, value: &hold };
+    let approvals = asked_now(node, policies, &hold, read_again(catalog, key.environment, &hold).as_ref());
+    let hearing = node.hearing(key.environment, policies, &stand_ins, now);
+    may_say((&hold, record.at), VoteAction::Approve, person, seen, &approvals, &hearing).map_err(VoteError::Refused)?;
+    let not_enrolled = || VoteError::Refused(VoteRefusal::NotEnrolled);
+    let signing = policies.rules.signing.as_ref().ok_or_else(not_enrolled)?;
+    let credentials: Vec<String> = signing.of(&member_of(person)).map(|(id, _)| id.to_owned()).collect();
+    if credentials.is_empty() {
+        return Err(not_enrolled());
+    }
+    let policy = policies.version().to_owned();
+    let challenge = VoteChallenge { nonce, version: record.version, approvals, policy };
+    let statement = challenge.statement(&hold, person, (key.environment, signing));
+    let recorded = node.commit_lasting(challenge.record(here, person, &node.id)).await?;
+    if recorded.is_none() {
+        return Err(VoteError::Store(StoreFault::Away("the challenge was not recorded".to_owned())));
+    }
+    Ok(AskedSignature { nonce: challenge.nonce, statement, rp_id: signing.rp_id.clone(), credentials })
 }
 
 /// Returns the approvals that the hold needs now: those that were asked for before, as far as the policies still define
@@ -142,7 +236,7 @@ pub async fn progress_of(
     policies: &Policies,
 ) -> Result<Vec<Progress>, StoreFault> {
     let (stand_ins, now) = node.stand_ins(environment).await?;
-    let consent = hold.consent(&node.hearing(policies, &stand_ins, now));
+    let consent = hold.consent(&node.hearing(environment, policies, &stand_ins, now));
     Ok(progress(hold.fingerprint, &hold.asked, policies, &consent))
 }
 
@@ -167,8 +261,14 @@ impl Node {
         Ok((stand_ins.map_err(|unreadable| self.unreadable(&unreadable))?, now))
     }
 
-    pub fn hearing<'h>(&'h self, policies: &'h Policies, stand_ins: &'h StandIns, now: StoreTime) -> VoteContext<'h> {
-        VoteContext { rules: &policies.rules, owners: &self.owners, stand_ins, now }
+    pub fn hearing<'h>(
+        &'h self,
+        environment: Environment,
+        policies: &'h Policies,
+        stand_ins: &'h StandIns,
+        now: StoreTime,
+    ) -> VoteContext<'h> {
+        VoteContext { rules: &policies.rules, owners: &self.owners, stand_ins, environment, now }
     }
 }
 

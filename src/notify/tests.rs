@@ -52,6 +52,7 @@ fn waits(state: HoldState, tries: u32) -> Hold {
         .unwrap(),
         asked: BTreeSet::from([Arc::from("dual")]),
         votes: vec![Vote {
+            signed: None,
             person: anna,
             causes: Fingerprint::of(&[b"y"]),
             comment: Some("fine".to_owned()),

@@ -9,6 +9,7 @@ use super::limit_figures::OverWindow;
 use super::rule::Effect;
 use super::rules::{Reason, Verdict};
 use crate::base::digest::Fingerprint;
+use crate::base::json;
 use crate::ledger::WindowKey;
 
 /// The causes of a hold. Votes count only for exactly these.
@@ -37,6 +38,11 @@ impl HoldCauses {
     pub fn digest(&self) -> Fingerprint {
         let parts = self.0.iter().flat_map(|cause| [cause.rule.as_deref().unwrap_or_default(), cause.text.as_str()]);
         Fingerprint::of(&parts.map(str::as_bytes).collect::<Vec<_>>())
+    }
+
+    /// Returns the digest that a signed vote names besides: SHA-256 over everything that releases go by, as JSON.
+    pub fn figures_digest(&self) -> Fingerprint {
+        Fingerprint::of(&[json::to_form(self).as_bytes()])
     }
 
     /// Returns whether these contain all others, with figures at least as large.

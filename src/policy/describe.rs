@@ -7,16 +7,18 @@ use serde_json::{Value, json};
 use super::acquaintance::span;
 use super::condition::Condition;
 use super::descriptions::Descriptions;
-use super::document::ValueKind;
 use super::limit::{KEYS, Limit, LimitKey, Window};
 use super::rate::Mode;
 use super::rule::Rule;
 use super::rules::{Cause, Rules};
+use super::signing::{Passkey, Signing};
+use super::value_kind::ValueKind;
 use super::words::{Approval, Need};
 use crate::base::ids::OperationId;
 
 /// How many operations are named; of the others only the number is.
 const MAX_NAMED: usize = 5;
+const SIGNED: &str = ", by signed votes";
 
 impl Rules {
     /// `rules`, `limits` and `approvals`, each with its id and its words.
@@ -49,6 +51,7 @@ impl Rules {
     /// Says whom an approval asks, such as "needs 1 of `ops` and 1 of `finance`", with its description.
     pub(super) fn asked_by(&self, name: &str) -> String {
         let who = self.approvals.get(name).map_or_else(|| format!("approval `{name}`"), |one| needed(&one.need));
+        let who = if self.is_signed(name) { format!("{who}{SIGNED}") } else { who };
         match self.descriptions.of(ValueKind::Approval, name) {
             Some(description) => format!("needs {who} ({description})"),
             None => format!("needs {who}"),
@@ -122,8 +125,18 @@ fn words_of_limit(limit: &Limit) -> String {
     )
 }
 
-pub(super) fn approval(Approval { need, expires }: &Approval) -> String {
-    format!("{}; within {}", needed(need), span(*expires))
+pub(super) fn approval(Approval { need, expires, signed }: &Approval) -> String {
+    format!("{}{}; within {}", needed(need), if *signed { SIGNED } else { "" }, span(*expires))
+}
+
+pub(super) fn signing(signing: &Signing) -> String {
+    let Signing { installation, rp_id, origins, synced, .. } = signing;
+    let origins: Vec<&str> = origins.iter().map(String::as_str).collect();
+    format!("`{installation}`, with passkeys of `{rp_id}`, at {}; synced: {synced}", origins.join(", "))
+}
+
+pub(super) fn passkey(Passkey { person, name, .. }: &Passkey) -> String {
+    format!("`{name}` of `{person}`")
 }
 
 fn needed(need: &Need) -> String {

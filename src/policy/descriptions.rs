@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::{DocumentTable, ValueKind};
+use super::document::DocumentTable;
+use super::value_kind::ValueKind;
 
 /// The most characters of a description: it is shown on one line.
 const MAX_CHARACTERS: usize = 300;

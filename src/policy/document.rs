@@ -6,63 +6,14 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::field_form::{FieldValue, PolicyField, PolicyTable};
+use super::value_kind::{Form, ValueKind};
 use crate::base::finding::{Finding, nearest};
 use crate::base::spanned::{self, LineIndex, SpannedValue};
 use crate::base::visible::is_invisible;
-use crate::base::word_enum::word_enum;
 
 /// A line and a column.
 pub(super) type PolicyPlace = (usize, usize);
 pub(super) type RawItem = spanned::SpannedRaw<PolicyPlace>;
-
-word_enum! {
-    /// The kinds of tables, in the order in which they are read: each uses names only of those before it.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    pub(super) enum ValueKind {
-        Rate = "rate",
-        Asset = "asset",
-        Value = "value",
-        Group = "group",
-        List = "list",
-        Approval = "approval",
-        Rule = "rule",
-        Limit = "limit",
-        Invariant = "invariant",
-        Test = "test",
-    }
-}
-
-/// The TOML form of a kind of table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// `[[kind]]`, any number of them.
-    Listed,
-    /// `[kind.name]`.
-    Named,
-    /// `[kind]`.
-    Single,
-}
-
-impl ValueKind {
-    pub(super) fn form(self) -> Form {
-        match self {
-            ValueKind::Rate | ValueKind::Rule | ValueKind::Limit | ValueKind::Invariant | ValueKind::Test => {
-                Form::Listed
-            }
-            ValueKind::Approval | ValueKind::Group | ValueKind::List | ValueKind::Asset => Form::Named,
-            ValueKind::Value => Form::Single,
-        }
-    }
-
-    /// The heading of one of its tables.
-    pub(super) fn heading(self) -> String {
-        match self.form() {
-            Form::Listed => format!("[[{self}]]"),
-            Form::Named => format!("[{self}.NAME]"),
-            Form::Single => format!("[{self}]"),
-        }
-    }
-}
 
 /// One table of a kind, as written in a file.
 pub(super) struct DocumentEntry<'f> {

@@ -133,6 +133,28 @@ pub(super) static MEMBER: PolicyTable = PolicyTable {
     one_of: &[],
 };
 
+pub(super) const fn required(
+    name: &'static str,
+    value: FieldValue,
+    remedy: &'static str,
+    doc: &'static str,
+) -> PolicyField {
+    PolicyField { name, value, presence: FieldPresence::Required(remedy), doc }
+}
+
+pub(super) const fn optional(name: &'static str, value: FieldValue, doc: &'static str) -> PolicyField {
+    PolicyField { name, value, presence: FieldPresence::Optional, doc }
+}
+
+pub(super) const fn with_group(
+    name: &'static str,
+    value: FieldValue,
+    remedy: &'static str,
+    doc: &'static str,
+) -> PolicyField {
+    PolicyField { name, value, presence: FieldPresence::WithGroup(remedy), doc }
+}
+
 /// Returns the regular expression of a last day.
 pub(super) fn last_day_pattern() -> String {
     "^[0-9]{4}-[0-9]{2}-[0-9]{2} [^ ]+$".to_owned()

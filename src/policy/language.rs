@@ -1,16 +1,16 @@
 //! The fields of the policy language: one table for the parser, the JSON Schema and the manual.
 
-use super::document::ValueKind;
 use super::field_form::FieldValue::{
     BodyConditions, BodyValues, List, Members, Name, Names, Number, OneOrMore, Operation, Operations, Pattern, Table,
     Tables, Text, Texts, Truth, Word, Words,
 };
-use super::field_form::{FieldPresence, FieldValue, PolicyField, PolicyTable, Sort, last_day_pattern};
+use super::field_form::{FieldValue, PolicyField, PolicyTable, Sort, last_day_pattern, optional, required, with_group};
 use super::limit;
 use super::rate::{self, Mode, RateKey};
 use super::request::Field;
 use super::rule::Effect;
-use super::{quota, times, when};
+use super::value_kind::ValueKind;
+use super::{quota, signing, times, when};
 use crate::base::money::MAX_DECIMALS;
 
 /// A decimal number, as a regular expression.
@@ -48,6 +48,8 @@ pub(super) fn table_of(kind: ValueKind) -> &'static PolicyTable {
         ValueKind::Value => &VALUE,
         ValueKind::Group => &GROUP,
         ValueKind::List => &LIST,
+        ValueKind::Signing => &signing::SIGNING,
+        ValueKind::Passkey => &signing::PASSKEY,
         ValueKind::Approval => &APPROVAL,
         ValueKind::Rule => &RULE,
         ValueKind::Limit => &LIMIT,
@@ -156,6 +158,11 @@ static APPROVAL: PolicyTable = PolicyTable {
             SPAN,
             "write for example `expires = \"8h\"`",
             "The time in which they may approve it: `8h`.",
+        ),
+        optional(
+            "signed",
+            Truth,
+            "Whether only votes count that are signed with a passkey of the set. Default: `false`.",
         ),
     ],
     base: Some(&NEED),
@@ -425,18 +432,6 @@ static SIDE: PolicyTable = PolicyTable {
     base: None,
     one_of: &[],
 };
-
-const fn required(name: &'static str, value: FieldValue, remedy: &'static str, doc: &'static str) -> PolicyField {
-    PolicyField { name, value, presence: FieldPresence::Required(remedy), doc }
-}
-
-const fn optional(name: &'static str, value: FieldValue, doc: &'static str) -> PolicyField {
-    PolicyField { name, value, presence: FieldPresence::Optional, doc }
-}
-
-const fn with_group(name: &'static str, value: FieldValue, remedy: &'static str, doc: &'static str) -> PolicyField {
-    PolicyField { name, value, presence: FieldPresence::WithGroup(remedy), doc }
-}
 
 /// A condition that compares the names in a field of the request.
 const fn condition(name: &'static str, sort: Sort, field: Field, doc: &'static str) -> PolicyField {

@@ -1,8 +1,8 @@
 //! The fields of the policy language as Markdown, for people.
 
-use super::document::ValueKind;
 use super::field_form::{FieldValue, MEMBER, PolicyTable, Sort};
 use super::language::table_of;
+use super::value_kind::ValueKind;
 use crate::base::ids::Environment;
 
 const HEAD: &str = "\

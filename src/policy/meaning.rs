@@ -18,6 +18,7 @@ use super::rate::{Rate, RateBound, RateKey};
 use super::request::Valuation;
 use super::rule::Rule;
 use super::rules::Rules;
+use super::signing::Signing;
 use super::words::{Approval, Need};
 use crate::base::digest::Fingerprint;
 use crate::base::money::Worth;
@@ -56,6 +57,7 @@ impl Meaning {
         parts.extend(groups.iter().map(|(name, members)| (format!("group {name}"), json!(members))));
         parts.extend(assets(&rules.valuation));
         parts.extend(rules.descriptions.all().map(|(of, text)| (format!("description {of}"), Value::from(text))));
+        parts.extend(rules.signing.iter().flat_map(Signing::parts));
         parts.extend(rules.valuation.slippage_millionths.map(|slippage| ("slippage".to_owned(), json!(slippage))));
         let texts: Vec<(&str, String)> = parts.iter().map(|(name, part)| (name.as_str(), part.to_string())).collect();
         let pieces: Vec<&[u8]> = texts.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect();
@@ -162,7 +164,11 @@ fn of_limit(limit: &Limit) -> Value {
 }
 
 fn of_approval(approval: &Approval) -> Value {
-    json!({"need": of_need(&approval.need), "expires_secs": approval.expires.as_secs()})
+    let mut meaning = json!({"need": of_need(&approval.need), "expires_secs": approval.expires.as_secs()});
+    if let Some(members) = meaning.as_object_mut().filter(|_| approval.signed) {
+        members.insert("signed".to_owned(), Value::Bool(true));
+    }
+    meaning
 }
 
 fn of_need(need: &Need) -> Value {

@@ -41,9 +41,11 @@ mod rule;
 mod rule_index;
 mod rules;
 mod schema;
+mod signing;
 mod body_facts;
 mod policy_test;
 mod times;
+mod value_kind;
 mod when;
 mod words;
 
@@ -81,13 +83,15 @@ pub use request::{Facts, Field, PolicyRequest, Valuation, ValueFault, View};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
 pub use schema::schema;
+pub use signing::{Passkey, Signing, SigningChange, enrolment_challenge};
 pub use words::{Approval, Need};
 pub use words::{Groups, Voices};
 
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::Catalog;
-use document::{DocumentEntry, PolicyPlace, ValueKind};
+use document::{DocumentEntry, PolicyPlace};
 use expiry::PolicyEnd;
+use value_kind::ValueKind;
 use when::Vocabulary;
 
 /// The names that policies may use, and the features they may rely on.
@@ -241,7 +245,8 @@ fn understood(
     let mut words = Vocabulary::default();
     let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut names, mut are_limits_read) = (NameTable::default(), true);
-    let mut descriptions = Descriptions::default();
+    let (mut descriptions, mut signing) = (Descriptions::default(), None);
+    let is_signing_written = of_kind(&entries, ValueKind::Signing).next().is_some();
     words.approvals = of_kind(&entries, ValueKind::Approval).map(|entry| entry.name.clone()).collect();
     for DocumentEntry { file, kind, name, mut table } in entries {
         let (place, found) = (table.place, &mut findings);
@@ -259,8 +264,19 @@ fn understood(
             ValueKind::Value => words::value(table, &mut words, found),
             ValueKind::Group => words::group(&name, table, known, &mut words, found),
             ValueKind::List => words::list(file, &name, table, known, &mut words, found),
+            ValueKind::Signing => signing = signing.or(signing::read_signing(table, found)),
+            ValueKind::Passkey => {
+                if !is_signing_written {
+                    table.fault(
+                        place,
+                        "a passkey needs `[signing]`",
+                        "write `[signing]` with the domain of the console",
+                    );
+                }
+                signing::read_passkey(table, known, signing.as_mut(), found);
+            }
             ValueKind::Approval => {
-                let read = words::approval(table, &words, found);
+                let read = words::approval(table, &words, is_signing_written, found);
                 approvals.extend(read.map(|read| (Arc::<str>::from(name.as_str()), read)));
             }
             ValueKind::Rule => {
@@ -282,7 +298,12 @@ fn understood(
         }
         if matches!(
             kind,
-            ValueKind::Asset | ValueKind::Value | ValueKind::Group | ValueKind::List | ValueKind::Approval
+            ValueKind::Asset
+                | ValueKind::Value
+                | ValueKind::Group
+                | ValueKind::List
+                | ValueKind::Signing
+                | ValueKind::Approval
         ) {
             names.add(kind.as_str(), &name, file, place, &mut findings);
         }
@@ -297,7 +318,7 @@ fn understood(
         return Err(findings);
     }
     let mut rules = Rules::new(rules, limits, approvals, words.groups, words.valuation);
-    rules.descriptions = descriptions;
+    (rules.descriptions, rules.signing) = (descriptions, signing);
     let meaning = Meaning::of(&rates, &rules, &rules.groups, known.catalog);
     let (places, ends) = (names, words.ends);
     let policies = Policies { rates, rules, trials, invariants, meaning, list_names, places, ends };

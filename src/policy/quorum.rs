@@ -234,7 +234,7 @@ mod tests {
             ("ops".to_owned(), group(&["p:a", "p:b", "p:c"])),
             ("finance".to_owned(), group(&["p:c", "p:d"])),
         ]);
-        let approval = Approval { need, expires: Duration::from_secs(60) };
+        let approval = Approval { need, expires: Duration::from_secs(60), signed: false };
         let mut rules = Rules::default();
         rules.approvals.insert(Arc::from("dual"), approval);
         rules.groups = groups;

@@ -17,6 +17,7 @@ use super::rate::Mode;
 use super::request::{Facts, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};
 use super::rule_index::RuleIndex;
+use super::signing::Signing;
 use super::words::Approval;
 use super::words::Groups;
 use crate::base::ids::OperationId;
@@ -35,6 +36,8 @@ pub struct Rules {
     pub groups: Groups,
     pub valuation: Valuation,
     pub descriptions: Descriptions,
+    /// The ground of signed votes; `None` if no vote can be signed.
+    pub signing: Option<Signing>,
     pub(super) cooldowns: BTreeSet<Duration>,
     pub(super) index: HashMap<OperationId, RuleIndex>,
 }
@@ -104,7 +107,7 @@ impl Rules {
         let of_rules = rules.iter().flat_map(|rule| &rule.when.conditions);
         let cooldowns = cooldowns(of_rules.chain(limits.iter().flat_map(|limit| &limit.conditions)));
         let descriptions = Descriptions::default();
-        Rules { rules, limits, approvals, groups, valuation, descriptions, cooldowns, index }
+        Rules { rules, limits, approvals, groups, valuation, descriptions, signing: None, cooldowns, index }
     }
 
     /// Returns the webhooks that hear of a payment that fails or comes back, by the limits that count it.
@@ -160,6 +163,22 @@ impl Rules {
         let about = |rule: &&Rule| rule.when.operations.contains(&asked.operation.id);
         let near = |rule| Some((rule, Rule::near(rule, &view, facts)?));
         self.rules.iter().filter(about).filter_map(near).collect()
+    }
+}
+
+impl Rules {
+    /// Returns whether an approval takes only signed votes.
+    pub fn is_signed(&self, approval: &str) -> bool {
+        self.approvals.get(approval).is_some_and(|approval| approval.signed)
+    }
+
+    pub fn has_signed(&self) -> bool {
+        self.approvals.values().any(|approval| approval.signed)
+    }
+
+    /// Returns whether a person, named as in groups, has a passkey.
+    pub fn is_enrolled(&self, person: &str) -> bool {
+        self.signing.as_ref().is_some_and(|signing| signing.of(person).next().is_some())
     }
 }
 

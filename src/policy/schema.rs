@@ -5,10 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::document::{Form, ValueKind};
 use super::field_form::{FieldValue, MEMBER, PolicyTable, Sort};
 use super::language::table_of;
 use super::rate;
+use super::value_kind::{Form, ValueKind};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 

@@ -13,6 +13,7 @@ mod fees;
 mod language;
 mod meaning;
 mod schema;
+mod signing;
 mod times;
 mod windows;
 

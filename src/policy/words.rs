@@ -29,6 +29,8 @@ pub(super) const MAX_WAYS: usize = 64;
 pub struct Approval {
     pub need: Need,
     pub expires: Duration,
+    /// Whether only votes count that are signed with passkeys.
+    pub signed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,6 +234,7 @@ fn members(
 pub(super) fn approval(
     mut table: DocumentTable<'_>,
     words: &Vocabulary,
+    can_sign: bool,
     findings: &mut Vec<Finding>,
 ) -> Option<Approval> {
     let need = need(&mut table, words);
@@ -240,8 +243,13 @@ pub(super) fn approval(
         table.fault(place, fault, "use fewer `any` together");
     }
     let expires = table.required("expires", duration);
+    let signed = table.truth("signed").unwrap_or(false);
+    if signed && !can_sign {
+        let place = table.place;
+        table.fault(place, "`signed` needs `[signing]`", "write `[signing]`, and a `[[passkey]]` for each person");
+    }
     let is_good = table.end(findings);
-    let read = Approval { need: need?, expires: expires? };
+    let read = Approval { need: need?, expires: expires?, signed };
     is_good.then_some(read)
 }
 

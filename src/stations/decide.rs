@@ -66,6 +66,8 @@ pub struct Consent {
     pub causes: HoldCauses,
     /// The people who approved, and the members they approved for, each once.
     pub people: Voices,
+    /// For each approval that takes only signed votes, the people whose signatures were verified.
+    pub signed: BTreeMap<Arc<str>, Voices>,
 }
 
 /// The decision on a held call when it is to be released.
@@ -167,8 +169,12 @@ pub fn progress(
     consent: &Consent,
 ) -> Vec<Progress> {
     let nobody = Voices::new();
-    let people = if consent.fingerprint == fingerprint { &consent.people } else { &nobody };
-    consent.asked.union(now).filter_map(|approval| policies.rules.progress(approval, people)).collect()
+    let people = |approval: &str| match policies.rules.is_signed(approval) {
+        _ if consent.fingerprint != fingerprint => &nobody,
+        true => consent.signed.get(approval).unwrap_or(&nobody),
+        false => &consent.people,
+    };
+    consent.asked.union(now).filter_map(|approval| policies.rules.progress(approval, people(approval))).collect()
 }
 
 /// Returns each form of a call's destination, as the index of paid destinations knows them.

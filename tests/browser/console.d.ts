@@ -73,6 +73,8 @@ interface Hold {
   tries: number;
   mayJudge?: boolean;
   mayReject?: boolean;
+  /** Whether it waits for this person's signature. */
+  mustSign?: boolean;
   sent?: SentRequest;
   paidBefore?: { destination: string; at?: string }[];
   limits?: HoldLimit[];
@@ -81,6 +83,24 @@ interface Hold {
   /** Whether a limit on equal payments holds it. */
   equalPayment?: boolean;
   destination?: { name: string | null; lists: string[]; lookAlike: { name: string; lists: string[] } | null };
+}
+
+/** `[signing]` of the policies, and the person's own passkeys. */
+interface Signing {
+  installation: string;
+  rpId: string;
+  origins: string[];
+  synced: "allow" | "refuse";
+  passkeys: { credential: string; name: string }[];
+}
+
+/** The signature of a vote, in base64url. */
+interface VoteSignature {
+  nonce: string;
+  credential: string;
+  authenticatorData: string;
+  clientData: string;
+  signature: string;
 }
 
 type PaymentStatus =

@@ -16,6 +16,8 @@ pub mod scripted;
 pub mod sentinels;
 pub mod shape;
 pub mod shared;
+#[path = "../../src/base/webauthn/tests/soft_key.rs"]
+pub mod soft_key;
 pub mod split;
 pub mod tls;
 pub mod token;

@@ -30,6 +30,32 @@ pub mod base64 {
     }
 }
 
+/// Bytes as base64 for addresses, without padding.
+pub mod base64url {
+    use ::base64::Engine as _;
+    use ::base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::ser::Serializer;
+
+    pub fn encoded(bytes: &[u8]) -> String {
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Reads the one form of some bytes.
+    pub fn decoded(text: &str) -> Option<Vec<u8>> {
+        URL_SAFE_NO_PAD.decode(text).ok()
+    }
+
+    pub fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&encoded(bytes.as_ref()))
+    }
+
+    pub fn deserialize<'t, T: From<Vec<u8>>, D: Deserializer<'t>>(deserializer: D) -> Result<T, D::Error> {
+        let bytes = decoded(&String::deserialize(deserializer)?);
+        bytes.map(T::from).ok_or_else(|| D::Error::custom("the text is not base64 for addresses"))
+    }
+}
+
 /// Bytes as the text that they are; `base64:` and base64 where they are none, or begin so.
 pub mod text {
     use ::base64::Engine as _;

@@ -31,7 +31,8 @@ export function lookedAt(app, holds) {
     const shown = looked.get(hold.id);
     const isMine = hold.votes.some((vote) => personName(vote) === personName(app.session().person));
     const isSame = shown?.fingerprint === hold.fingerprint && shown.causes === hold.causes;
-    return isSame && hold.mayJudge && hold.state === "pending" && !isMine;
+    // Each signature is given on its own page.
+    return isSame && hold.mayJudge && hold.state === "pending" && !isMine && !hold.mustSign;
   });
 }
 

@@ -53,6 +53,7 @@ const EVENTS = {
   followed: ["Seen in the list of payments", "note"],
   foreign: ["Payment that no gate sent", "bad"],
   "stand-in": ["Named a stand-in", "note"],
+  challenged: ["Was asked to sign a vote", "note"],
   "stand-in-revoked": ["Revoked a stand-in", "note"],
 };
 

@@ -5,6 +5,7 @@ import { ask, reasonField } from "./dialog.js";
 import { badge, errorBox, fill, h, timeTag, toast } from "./dom.js";
 import { explainSection } from "./explain.js";
 import { hindsight } from "./hindsight.js";
+import { passkeySection } from "./passkey.js";
 import { passTables, ruleItem, versionCode } from "./tables.js";
 import { trialSection } from "./trial.js";
 import { EFFECTS, formatAgo, personName } from "./words.js";
@@ -20,7 +21,15 @@ const SOON_MS = 1000;
 export function view(app, [word, ...like]) {
   const body = h("div", { class: "cards" }, h("p", { class: "waiting" }, "One moment…"));
   const explain = explainSection(word === "like" ? like : []);
-  const element = h("div", { class: "page" }, h("h1", {}, "Rules"), body, explain.element, trialSection(app));
+  const element = h(
+    "div",
+    { class: "page" },
+    h("h1", {}, "Rules"),
+    body,
+    explain.element,
+    passkeySection(app),
+    trialSection(app),
+  );
   let last = "";
 
   async function refresh() {

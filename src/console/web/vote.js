@@ -5,6 +5,7 @@ import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { h, toast, withCode } from "./dom.js";
 import { causesDigest, fingerprint } from "./fingerprint.js";
+import { signVote } from "./passkey.js";
 import { drawRisk, whenSent } from "./risk.js";
 import { compareAmounts, formatAgo, groupDigits, missingVotes, movement, personName, shorten } from "./words.js";
 
@@ -37,7 +38,15 @@ export function voteBar(app, hold, moves, check, risk, draw) {
   return h(
     "div",
     { class: "bar" },
-    mine && isPending && h("p", {}, `You approved. Needs ${missingVotes(hold)}.`),
+    mine &&
+      isPending &&
+      h(
+        "p",
+        {},
+        hold.mustSign
+          ? "Your vote does not count: it is not signed with a passkey of the policies in force."
+          : `You approved. Needs ${missingVotes(hold)}.`,
+      ),
     h(
       "div",
       { class: "acts" },
@@ -45,7 +54,7 @@ export function voteBar(app, hold, moves, check, risk, draw) {
       hold.mayReject &&
         h("button", { type: "button", id: "reject", class: "bad", onclick: () => begin(reject) }, "Reject…"),
       hold.mayJudge &&
-        !mine &&
+        (!mine || hold.mustSign) &&
         isPending &&
         h("button", { type: "button", id: "approve", class: "good", onclick: () => begin(approve) }, "Approve…"),
     ),
@@ -214,14 +223,16 @@ async function approve(app, hold, moves, risk) {
       drawRisk(risk),
       summary(hold, moves),
       h("p", { class: "muted" }, `Needs ${missingVotes(hold)}. ${whenSent(app, hold)}`),
+      hold.mustSign && h("p", {}, "You sign this with your passkey: your device asks you for it."),
       comment.element,
     ],
     label: buttonLabel("Approve", moves),
     kind: "good",
     perform: async () => {
       const computed = await confirmedFingerprint(app, hold);
-      /** @type {{ fingerprint: string, causes: string, comment?: string }} */
+      /** @type {{ fingerprint: string, causes: string, comment?: string, signature?: VoteSignature }} */
       const body = { fingerprint: computed, causes: await confirmedCauses(hold) };
+      if (hold.mustSign) body.signature = await signVote(hold, body);
       if (comment.text() !== "") body.comment = comment.text();
       return (await post(`holds/${hold.id}/approve`, body)).body;
     },

@@ -28,7 +28,9 @@ impl Sides<'_> {
     /// Whether only people who complete the old approval can complete the new one, and no later.
     pub(super) fn is_as_strict(&self, new: &str, old: &str) -> bool {
         match (self.new.rules.approvals.get(new), self.old.rules.approvals.get(old)) {
-            (Some(new), Some(old)) => new.expires <= old.expires && self.implies(&new.need, &old.need),
+            (Some(new), Some(old)) => {
+                new.expires <= old.expires && (new.signed || !old.signed) && self.implies(&new.need, &old.need)
+            }
             _ => false,
         }
     }

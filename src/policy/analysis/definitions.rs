@@ -70,6 +70,8 @@ impl<'p> SetById<'p> {
             "rule" => self.rules.get(id).map(|rule| describe::rule_in_words(rule)),
             "limit" => self.limits.get(id).map(|limit| describe::limit_in_words(limit)),
             "approval" => self.set.rules.approvals.get(id).map(describe::approval),
+            "signing" => self.set.rules.signing.as_ref().map(describe::signing),
+            "passkey" => self.set.rules.signing.as_ref()?.passkeys.get(id).map(describe::passkey),
             "description" => self.descriptions.get(id).map(|text| (*text).to_owned()),
             _ => None,
         }

@@ -23,6 +23,7 @@ use crate::base::pointer::Pointer;
 use crate::policy::rate::Mode;
 use crate::policy::rule::{Effect, Rule};
 use crate::policy::rules::Verdict;
+use crate::policy::signing::{Signing, SigningChange};
 use crate::policy::{KnownNames, Policies};
 
 /// The most steps of the budget for one question.
@@ -37,6 +38,7 @@ pub struct Difference {
     pub definitions: Vec<DefinitionChange>,
     pub limits: Vec<LimitChange>,
     pub approvals: Vec<ApprovalChange>,
+    pub signing: Vec<SigningChange>,
     /// Whether amounts are valued differently.
     pub is_valued_otherwise: bool,
     pub direction: Direction,
@@ -143,15 +145,20 @@ fn compared(old: &Policies, new: &Policies, known: &KnownNames<'_>, steps: u64, 
     let approvals = named
         .filter(|name| !sides.is_same(name))
         .map(|name| ApprovalChange { name: name.clone(), is_as_strict: sides.is_as_strict(name, name) });
-    let loosens = changes.iter().any(|change| change.kind.loosens()) || limits.iter().any(|limit| limit.kind.loosens());
+    let signing = Signing::changes(old.rules.signing.as_ref(), new.rules.signing.as_ref());
+    let loosens = changes.iter().any(|change| change.kind.loosens())
+        || limits.iter().any(|limit| limit.kind.loosens())
+        || signing.iter().any(|change| change.loosens);
     let direction = match (loosens, is_sure && !is_valued_otherwise) {
         (true, _) => Direction::Loosens,
         (false, false) => Direction::NotProved,
-        (false, true) if changes.is_empty() && limits.is_empty() && !names_less => Direction::Same,
+        (false, true) if changes.is_empty() && limits.is_empty() && signing.is_empty() && !names_less => {
+            Direction::Same
+        }
         (false, true) => Direction::OnlyTightens,
     };
     let definitions = definitions::side_by_side(old, new);
-    Difference { changes, definitions, limits, approvals: approvals.collect(), is_valued_otherwise, direction }
+    Difference { changes, definitions, limits, approvals: approvals.collect(), signing, is_valued_otherwise, direction }
 }
 
 /// Returns every rule in force, with the sides that have it. A rule with the same meaning on both sides is listed once.

@@ -49,6 +49,10 @@ fn in_words(found: &Difference) -> String {
         };
         text.push_str(&format!("approval `{}` {what}\n", approval.name));
     }
+    for change in &found.signing {
+        let what = if change.loosens { " (looser)" } else { "" };
+        text.push_str(&format!("signed votes: {}{what}\n", change.what));
+    }
     if found.is_valued_otherwise {
         text.push_str("amounts are valued differently: the sets cannot be compared for all payments\n");
     }
@@ -179,6 +183,7 @@ fn as_json(found: &Difference) -> Value {
         "definitions": found.definitions.iter().map(definition).collect::<Vec<_>>(),
         "limits": limits.collect::<Vec<_>>(),
         "approvals": approvals.collect::<Vec<_>>(),
+        "signing": found.signing.iter().map(|change| json!({"what": change.what, "loosens": change.loosens})).collect::<Vec<_>>(),
         "valuedOtherwise": found.is_valued_otherwise,
     })
 }

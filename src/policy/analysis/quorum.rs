@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::base::finding::Finding;
 use crate::policy::Policies;
 use crate::policy::quorum::{each_alone, missing};
+use crate::policy::rules::Rules;
 use crate::policy::words::Groups;
 use crate::policy::words::Need;
 
@@ -13,8 +14,20 @@ pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
     let each = policies.rules.approvals.iter();
     each.filter_map(|(name, approval)| {
         let (file, (line, column)) = policies.place_of("approval", name)?;
-        let text = match reach(&approval.need, &policies.rules.groups) {
+        let enrolled;
+        let groups = match approval.signed {
+            false => &policies.rules.groups,
+            true => {
+                enrolled = enrolled_groups(&policies.rules);
+                &enrolled
+            }
+        };
+        let text = match reach(&approval.need, groups) {
             Reach::ByAll => return None,
+            Reach::NotFor(_) if approval.signed => {
+                let finding = Finding::error(file, format!("`{name}` takes signed votes, and could not be completed without any one of the people who have a passkey"));
+                return Some(finding.at(format!("{line}:{column}")).remedy("have more people of its groups enrol first: at least one more than must approve"));
+            }
             Reach::NotFor(person) => format!(
                 "`{name}` can never be completed for a request of `{person}`: nobody may approve their own request"
             ),
@@ -24,6 +37,12 @@ pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
         Some(finding.remedy("add members to its groups, require fewer, or add an alternative with `any`"))
     })
     .collect()
+}
+
+/// Returns the groups with those people only who have a passkey.
+fn enrolled_groups(rules: &Rules) -> Groups {
+    let enrolled = |members: &BTreeSet<String>| members.iter().filter(|one| rules.is_enrolled(one)).cloned().collect();
+    rules.groups.iter().map(|(name, members)| (name.clone(), enrolled(members))).collect()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +57,9 @@ fn reach(need: &Need, groups: &Groups) -> Reach {
     let named = ways.iter().flatten().filter_map(|(group, _)| groups.get(*group));
     let members: BTreeSet<&String> = named.flatten().collect();
     let subjects: BTreeSet<&str> = members.iter().map(|member| subject(member)).collect();
+    if members.is_empty() {
+        return Reach::NotFor(String::new());
+    }
     for person in subjects {
         let others = members.iter().filter(|member| subject(member) != person).map(|member| (*member).clone());
         let others = each_alone(others);

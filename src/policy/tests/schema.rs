@@ -4,7 +4,7 @@ use super::language::{WORDS, all};
 use super::*;
 
 /// Each place where fields may stand: a set with one that nobody knows there, and where the schema speaks of it.
-const PLACES: [(&str, &str); 21] = [
+const PLACES: [(&str, &str); 23] = [
     ("[[rate]]\nzzzzzzzz = 1", "rate"),
     ("[[rule]]\nzzzzzzzz = 1", "rule"),
     ("[[limit]]\nzzzzzzzz = 1", "limit"),
@@ -12,6 +12,8 @@ const PLACES: [(&str, &str); 21] = [
     ("[approval.x]\nexpires = \"8h\"\nall = [{ of = \"ops\", n = 1, zzzzzzzz = 1 }]", "need"),
     ("[group.x]\nzzzzzzzz = 1", "group"),
     ("[list.x]\nzzzzzzzz = 1", "list"),
+    ("[signing]\nzzzzzzzz = 1", "signing"),
+    ("[[passkey]]\nzzzzzzzz = 1", "passkey"),
     ("[asset.x]\nzzzzzzzz = 1", "asset"),
     ("[value]\nzzzzzzzz = 1", "value"),
     ("[[test]]\nzzzzzzzz = 1", "test"),
@@ -47,7 +49,7 @@ fn parser_and_schema_know_the_same_fields() {
         assert_eq!(parsed, described, "{place}");
     }
     let kinds = schema.pointer("/properties").and_then(Value::as_object).unwrap();
-    for kind in document::ValueKind::ALL {
+    for kind in value_kind::ValueKind::ALL {
         assert!(kinds.contains_key(kind.as_str()), "{kind}");
         assert!(PLACES.iter().any(|(_, place)| *place == kind.as_str()), "{kind}");
     }

@@ -107,6 +107,10 @@ pub fn vote(
         .with("comment", vote.comment.clone())
         .with("causes", vote.causes.to_hex())
         .with("for", voice.into_iter().collect::<Vec<_>>());
+    let entry = match &vote.signed {
+        Some(signed) => entry.with("signed", signed),
+        None => entry,
+    };
     hold.votes.retain(|before| !before.person.is_same_person(&vote.person));
     hold.votes.push(vote);
     let mut steps = vec![Step::Before(here.deadline())];

@@ -23,6 +23,8 @@ mod owners;
 mod voting;
 mod stand_ins;
 mod state;
+mod signature;
+mod signed_vote;
 mod summary;
 mod stored_form;
 
@@ -33,6 +35,8 @@ pub use commits::{
 pub use owners::{Owners, member_of};
 pub use rebuild::{read_again, read_bytes};
 pub use room::{HoldRoom, HoldUse, NoPlace, PlaceConflict, windows_of_environment};
+pub use signature::{SentSignature, SignatureError, SignedVote, VoteChallenge};
+pub use signed_vote::{CHALLENGE_TIME, NONCE_BYTES, challenge_key, counter_key, is_nonce};
 pub use stand_ins::{StandIn, StandInError, StandIns};
 pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 pub use stored_form::{UnreadableHold, decode_hold, encode_hold};

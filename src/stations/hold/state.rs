@@ -8,6 +8,7 @@ use http::{HeaderMap, Method};
 use serde::{Deserialize, Serialize};
 
 use super::owners::Owners;
+use super::signature::SignedVote;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::base::json;
@@ -65,6 +66,7 @@ pub struct Vote {
     pub comment: Option<String>,
     #[serde(rename = "atMicros")]
     pub at: StoreTime,
+    pub signed: Option<SignedVote>,
 }
 
 /// One person's remark.

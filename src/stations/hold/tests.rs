@@ -21,6 +21,7 @@ use crate::stations::claim::{Decline, Declined, Owner, SentRequest, Terms};
 use crate::stations::decide::{Consent, evaluate};
 
 mod release;
+mod signed;
 
 const RULES: &str = r#"
 [[rule]]
@@ -131,7 +132,13 @@ fn person(issuer: &str, subject: &str) -> Owner {
 
 fn vote_of(issuer: &str, subject: &str) -> Vote {
     let causes = USUAL.digest();
-    Vote { person: person(issuer, subject), causes, comment: Some("seen".to_owned()), at: StoreTime::of_micros(7) }
+    Vote {
+        person: person(issuer, subject),
+        causes,
+        comment: Some("seen".to_owned()),
+        at: StoreTime::of_micros(7),
+        signed: None,
+    }
 }
 
 fn states() -> [HoldState; 8] {
@@ -169,8 +176,8 @@ fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
         });
         let written = encode_hold(&hold);
         assert_eq!(decode_hold(&written), Ok(hold));
-        let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"format\":2", "\"format\":3");
-        let fault = UnreadableHold("format 3 is not readable here; this build reads 2".to_owned());
+        let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"format\":3", "\"format\":4");
+        let fault = UnreadableHold("format 4 is not readable here; this build reads 3".to_owned());
         assert_eq!(decode_hold(newer.as_bytes()), Err(fault));
         for cut in [0, 1, written.len() / 2, written.len() - 1] {
             assert!(decode_hold(&written[..cut]).is_err());
@@ -194,7 +201,8 @@ fn the_stored_form_of_a_hold_stays_as_it_is() {
 static NOBODY: LazyLock<StandIns> = LazyLock::new(StandIns::default);
 
 fn hearing<'h>(rules: &'h Rules, owners: &'h Owners) -> VoteContext<'h> {
-    VoteContext { rules, owners, stand_ins: &NOBODY, now: StoreTime::of_micros(1) }
+    let environment = Environment::Production;
+    VoteContext { rules, owners, stand_ins: &NOBODY, environment, now: StoreTime::of_micros(1) }
 }
 
 fn consent(hold: &Hold) -> Consent {
@@ -206,7 +214,8 @@ fn vote_result(hold: &Hold, say: VoteAction, who: &Owner, seen: SeenHold, now: i
     let policies = policies(RULES);
     let (owners, stand_ins) = (Owners::default(), StandIns::default());
     let now = StoreTime::of_micros(now);
-    let hearing = VoteContext { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
+    let (rules, environment) = (&policies.rules, Environment::Production);
+    let hearing = VoteContext { rules, owners: &owners, stand_ins: &stand_ins, environment, now };
     may_say((hold, StoreTime::of_micros(0)), say, who, seen, &hold.asked, &hearing)
 }
 
@@ -292,7 +301,8 @@ fn a_stand_in_is_heard_for_a_member_in_their_time_and_never_for_whoever_asked() 
     let heard = |member: &str, who: &str, now: i64| {
         let stand_ins = stands_in(member, who);
         let now = StoreTime::of_micros(now);
-        let hearing = VoteContext { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
+        let (rules, environment) = (&policies.rules, Environment::Production);
+        let hearing = VoteContext { rules, owners: &owners, stand_ins: &stand_ins, environment, now };
         let hold = voted(&[("people", who)]);
         let (seen, who) = (hold.seen(), person("people", who));
         let said = may_say((&hold, StoreTime::of_micros(0)), VoteAction::Approve, &who, seen, &hold.asked, &hearing);

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::owners::{Owners, member_of};
+use super::signature::SignatureError;
 use super::stand_ins::StandIns;
 use super::state::{Hold, Vote};
 use crate::base::digest::Fingerprint;
+use crate::base::ids::Environment;
 use crate::ledger::StoreTime;
 use crate::policy::{Rules, Voices, each_alone};
 use crate::stations::claim::Owner;
@@ -36,6 +38,11 @@ pub enum VoteRefusal {
     Over(&'static str),
     /// The hold has as many votes and remarks as are stored.
     Full,
+    /// An approval takes only signed votes.
+    NotSigned,
+    /// An approval takes only signed votes, and the person has no passkey in the policies in force.
+    NotEnrolled,
+    BadSignature(SignatureError),
 }
 
 /// The call that a person saw, and the causes that the person was shown.
@@ -54,6 +61,7 @@ pub struct VoteContext<'h> {
     pub rules: &'h Rules,
     pub owners: &'h Owners,
     pub stand_ins: &'h StandIns,
+    pub environment: Environment,
     pub now: StoreTime,
 }
 
@@ -89,10 +97,20 @@ impl VoteContext<'_> {
         [person].into_iter().chain(others).map(member_of).collect()
     }
 
-    /// Returns whether a person votes for a member of one of these approvals.
+    /// Returns whether a person votes for a member of one of these approvals; on a signed approval, nobody votes for
+    /// another.
     pub fn is_asked(&self, hold: &Hold, person: &Owner, asked: &BTreeSet<Arc<str>>) -> bool {
-        let voice = self.voice(hold, person);
-        asked.iter().any(|approval| voice.iter().any(|member| self.rules.may_say(approval, member)))
+        let (voice, oneself) = (self.voice(hold, person), member_of(person));
+        let counts = |approval: &str, member: &String| !self.rules.is_signed(approval) || *member == oneself;
+        let may_say =
+            |approval: &str, member: &String| counts(approval, member) && self.rules.may_say(approval, member);
+        asked.iter().any(|approval| voice.iter().any(|member| may_say(approval, member)))
+    }
+
+    /// Returns whether one of these approvals takes the person's vote only with a signature.
+    pub fn must_sign(&self, person: &Owner, asked: &BTreeSet<Arc<str>>) -> bool {
+        let member = member_of(person);
+        asked.iter().any(|approval| self.rules.is_signed(approval) && self.rules.may_say(approval, &member))
     }
 
     /// Returns why even all eligible people would not complete the quorum, if so. A stand-in adds no vote beyond the
@@ -106,8 +124,15 @@ impl VoteContext<'_> {
             !hold.is_asked_by(&self.owners.person(issuer, subject), self.owners)
         };
         let all = each_alone(self.rules.groups.values().flatten().filter(is_other).cloned());
-        let is_within_reach =
-            |approval: &Arc<str>| self.rules.progress(approval, &all).is_some_and(|all| all.is_reached());
+        let enrolled: Voices = all
+            .iter()
+            .filter(|(person, _)| self.rules.is_enrolled(person))
+            .map(|(a, b)| (a.clone(), b.clone()))
+            .collect();
+        let is_within_reach = |approval: &Arc<str>| {
+            let people = if self.rules.is_signed(approval) { &enrolled } else { &all };
+            self.rules.progress(approval, people).is_some_and(|all| all.is_reached())
+        };
         (!asked.iter().all(is_within_reach)).then_some(Stuck::TooFew)
     }
 }
@@ -156,6 +181,11 @@ impl Hold {
 
     /// The votes as they count now: those for its causes.
     pub fn consent(&self, hearing: &VoteContext<'_>) -> Consent {
+        self.consent_with(hearing, None)
+    }
+
+    /// The votes as they would count if this person had signed, too.
+    pub fn consent_with(&self, hearing: &VoteContext<'_>, supposed: Option<&Owner>) -> Consent {
         let (mut counted, mut people) = (Vec::<Owner>::new(), Voices::new());
         let causes = self.causes.digest();
         for Vote { person, .. } in self.votes.iter().filter(|vote| vote.causes == causes) {
@@ -166,6 +196,13 @@ impl Hold {
                 counted.push(today);
             }
         }
-        Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), causes: self.causes.clone(), people }
+        let signed = self.signed_voices(hearing, supposed);
+        Consent {
+            fingerprint: self.fingerprint,
+            asked: self.asked.clone(),
+            causes: self.causes.clone(),
+            people,
+            signed,
+        }
     }
 }

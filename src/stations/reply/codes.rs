@@ -63,6 +63,10 @@ word_enum! {
         OtherCauses = "OTHER_CAUSES",
         /// The hold is decided or expired.
         HoldOver = "HOLD_OVER",
+        /// The approval takes only signed votes.
+        SignatureRequired = "SIGNATURE_REQUIRED",
+        /// The signature of the vote does not count.
+        SignatureRefused = "SIGNATURE_REFUSED",
     }
 }
 
@@ -79,7 +83,9 @@ impl Code {
             | Code::ApprovalRejected
             | Code::ApprovalExpired
             | Code::ApprovalCancelled
-            | Code::ApprovalBlocked => 403,
+            | Code::ApprovalBlocked
+            | Code::SignatureRequired
+            | Code::SignatureRefused => 403,
             Code::OperationNotFound | Code::RequestNotFound | Code::HoldNotFound => 404,
             Code::MethodNotAllowed => 405,
             Code::RequestTimeout => 408,
@@ -146,7 +152,9 @@ impl Code {
             | Code::OutcomeAbandoned
             | Code::OtherBytes
             | Code::OtherCauses
-            | Code::HoldOver => ErrorShape::C,
+            | Code::HoldOver
+            | Code::SignatureRequired
+            | Code::SignatureRefused => ErrorShape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout
@@ -185,7 +193,7 @@ mod tests {
     use crate::stations::claim::Decline;
 
     /// Codes that only people get, at the console.
-    const OF_THE_CONSOLE: [Code; 8] = [
+    const OF_THE_CONSOLE: [Code; 10] = [
         Code::RequestNotFound,
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
@@ -194,6 +202,8 @@ mod tests {
         Code::GateHeard,
         Code::OtherBytes,
         Code::OtherCauses,
+        Code::SignatureRequired,
+        Code::SignatureRefused,
     ];
 
     #[test]

@@ -13,6 +13,7 @@ mod releasing;
 mod replayed;
 mod restored;
 mod room;
+mod signed;
 mod stand_ins;
 mod watching;
 

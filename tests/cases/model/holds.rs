@@ -239,7 +239,8 @@ impl World {
                 _ => VoteAction::Approve,
             };
             let key = key(ENVIRONMENT, &hold.id);
-            let said = VoteRequest { say: act, person: &person, seen: hold.seen(), text: Some("seen") };
+            let said =
+                VoteRequest { say: act, person: &person, seen: hold.seen(), text: Some("seen"), signature: None };
             let policies = in_force.now().policies.clone();
             let told = timeout(Duration::from_secs(60), vote(&books, &CATALOG, &policies, &key, said)).await;
             if let Ok(Ok(changed)) = told {

@@ -1,0 +1,197 @@
+// Passkeys: the signature of a vote, and the enrolment of a person's own key.
+
+import { get, post } from "./api.js";
+import { ask } from "./dialog.js";
+import { errorBox, fill, h } from "./dom.js";
+
+/** ES256 and EdDSA, as WebAuthn numbers them. */
+const ALGORITHMS = [-7, -8];
+/** Where the id of a new credential begins in the authenticator's data: behind the domain, flags, counter and model. */
+const ID_OFFSET = 55;
+/** The length of a public key, by its first byte: five members for ES256, four for EdDSA. */
+const KEY_BYTES = new Map([
+  [0xa5, 77],
+  [0xa4, 42],
+]);
+const TIMEOUT_MS = 240_000;
+
+/** @param {string} text */
+function decode(text) {
+  const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+  return Uint8Array.from(plain, (letter) => letter.charCodeAt(0));
+}
+
+/** @param {ArrayBuffer | Uint8Array} bytes */
+function encode(bytes) {
+  const text = String.fromCharCode(...new Uint8Array(bytes));
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** @param {string} text */
+async function sha256(text) {
+  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+}
+
+/**
+ * Has a passkey sign a challenge.
+ * @param {string} rpId
+ * @param {string[]} credentials
+ * @param {ArrayBuffer} challenge
+ */
+async function sign(rpId, credentials, challenge) {
+  /** @type {PublicKeyCredentialDescriptor[]} */
+  const allowCredentials = credentials.map((id) => ({ type: "public-key", id: decode(id) }));
+  /** @type {PublicKeyCredentialRequestOptions} */
+  const publicKey = { challenge, rpId, allowCredentials, userVerification: "required", timeout: TIMEOUT_MS };
+  const credential = await navigator.credentials.get({ publicKey }).catch((error) => {
+    throw new Error(`Nothing was signed, and no vote was cast. ${error.message}`);
+  });
+  if (!(credential instanceof PublicKeyCredential)) throw new Error("Nothing was signed, and no vote was cast.");
+  const { response } = credential;
+  if (!(response instanceof AuthenticatorAssertionResponse)) throw new Error("The passkey did not sign.");
+  return {
+    credential: credential.id,
+    authenticatorData: encode(response.authenticatorData),
+    clientData: encode(response.clientDataJSON),
+    signature: encode(response.signature),
+  };
+}
+
+/**
+ * Asks for the statement of a vote, compares it with what this page shows, and has a passkey sign it.
+ * @param {Hold} hold
+ * @param {{ fingerprint: string, causes: string }} seen the digests that this browser computed
+ */
+export async function signVote(hold, { fingerprint, causes }) {
+  /** @type {{ nonce: string, statement: string, rpId: string, credentials: string[] }} */
+  const asked = (await post(`holds/${hold.id}/challenge`, { fingerprint, causes })).body;
+  const stated = JSON.parse(asked.statement);
+  const expected = { word: "approve", hold: hold.id, environment: hold.environment, fingerprint, causes };
+  for (const [name, value] of Object.entries(expected)) {
+    if (stated[name] !== value)
+      throw new Error("The gate asks for a signature on something else than this page shows. Nothing was signed.");
+  }
+  const signed = await sign(asked.rpId, asked.credentials, await sha256(asked.statement));
+  return { nonce: asked.nonce, ...signed };
+}
+
+/**
+ * Returns the section in which people see their passkeys, and enrol one.
+ * @param {App} app
+ */
+export function passkeySection(app) {
+  const body = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
+  const element = h(
+    "section",
+    { class: "card", "aria-labelledby": "passkeys" },
+    h("h2", { id: "passkeys" }, "Your passkeys"),
+    body,
+  );
+
+  async function load() {
+    try {
+      /** @type {{ person: string, signing: Signing | null }} */
+      const { person, signing } = (await get("signing")).body;
+      fill(body, signing ? content(person, signing) : noSigning());
+    } catch (failure) {
+      fill(body, errorBox(failure, load));
+    }
+  }
+
+  /**
+   * @param {string} person
+   * @param {Signing} signing
+   */
+  function content(person, signing) {
+    const { passkeys, origins, rpId } = signing;
+    const place = h("div", { role: "status" });
+    return [
+      passkeys.length === 0
+        ? h("p", {}, "The policies in force have no passkey of yours.")
+        : h(
+            "ul",
+            { class: "plain" },
+            passkeys.map(({ name }) => h("li", {}, name)),
+          ),
+      origins.includes(location.origin)
+        ? h("button", { type: "button", id: "enrol", onclick: () => enrol(person, signing, place) }, "Enrol a passkey…")
+        : h("p", { class: "muted" }, `Passkeys of ${rpId} are used at ${origins.join(", ")}, not on this page.`),
+      place,
+    ];
+  }
+
+  if (app.may("approver")) load();
+  return app.may("approver") ? element : null;
+}
+
+function noSigning() {
+  return h("p", { class: "muted" }, "No vote can be signed: the policies in force have no [signing].");
+}
+
+/**
+ * @param {string} person
+ * @param {Signing} signing
+ * @param {HTMLElement} place
+ */
+async function enrol(person, signing, place) {
+  const input = h("input", { id: "passkey-name", type: "text", maxlength: "60", autocomplete: "off" });
+  const table = await ask({
+    title: "Enrol a passkey?",
+    content: [
+      h("p", {}, "Your device makes a key, and then signs with it whom it belongs to: it asks you twice."),
+      h("label", { for: "passkey-name" }, "A name for the device"),
+      input,
+    ],
+    label: "Enrol",
+    check: () => (input.value.trim() === "" ? "Enter a name." : null),
+    perform: async () => passkeyTable(person, input.value.trim(), signing),
+  });
+  if (!table) return;
+  fill(
+    place,
+    h(
+      "p",
+      {},
+      "Made. Give this text to the authors of the policies: your key counts when two people have agreed to it.",
+    ),
+    h("pre", { id: "passkey-table", tabindex: "0", "aria-label": "The table for the policies" }, table),
+  );
+}
+
+/**
+ * Makes a key, has it sign whom it belongs to, and returns its table for the policies.
+ * @param {string} person
+ * @param {string} name
+ * @param {Signing} signing
+ */
+async function passkeyTable(person, name, { rpId, passkeys }) {
+  /** @type {PublicKeyCredentialDescriptor[]} */
+  const excludeCredentials = passkeys.map(({ credential }) => ({ type: "public-key", id: decode(credential) }));
+  const made = await navigator.credentials.create({
+    publicKey: {
+      rp: { id: rpId, name: "Sluice" },
+      user: { id: await sha256(person), name: person, displayName: person },
+      challenge: await sha256(person),
+      pubKeyCredParams: ALGORITHMS.map((alg) => ({ type: "public-key", alg })),
+      authenticatorSelection: { userVerification: "required", residentKey: "discouraged" },
+      attestation: "none",
+      excludeCredentials,
+      timeout: TIMEOUT_MS,
+    },
+  });
+  if (!(made instanceof PublicKeyCredential) || !(made.response instanceof AuthenticatorAttestationResponse))
+    throw new Error("No key was made.");
+  const data = new Uint8Array(made.response.getAuthenticatorData());
+  const start = ID_OFFSET + data[ID_OFFSET - 2] * 256 + data[ID_OFFSET - 1];
+  const length = KEY_BYTES.get(data[start]);
+  if (length === undefined) throw new Error("This device makes keys of another kind than ES256 and EdDSA.");
+  const key = encode(data.slice(start, start + length));
+  const credential = made.id;
+  // The members stand in the order of their names, as the gate writes them.
+  const enrolment = JSON.stringify({ credential, key, person, rpId, statement: "sluice-passkey-1" });
+  const proof = await sign(rpId, [credential], await sha256(enrolment));
+  const parts = [proof.authenticatorData, proof.clientData, proof.signature].join(".");
+  const fields = { person, name, credential, key, proof: parts };
+  const lines = Object.entries(fields).map(([field, value]) => `${field} = ${JSON.stringify(value)}`);
+  return `[[passkey]]\n${lines.join("\n")}\n`;
+}

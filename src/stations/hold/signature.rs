@@ -1,0 +1,56 @@
+//! The signature of a vote, as it is sent and as a vote keeps it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::base::webauthn::{Assertion, AssertionError};
+use crate::ledger::Number;
+
+/// The facts that a signature names beside those of the hold itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VoteChallenge {
+    /// A random text that one vote uses up.
+    pub nonce: String,
+    /// The commit that wrote the hold as the voter was shown it.
+    pub version: Number,
+    pub approvals: BTreeSet<Arc<str>>,
+    /// The version of the policies in force.
+    pub policy: String,
+}
+
+/// The signature of a vote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedVote {
+    pub challenge: VoteChallenge,
+    /// The id of the passkey.
+    pub credential: String,
+    pub assertion: Assertion,
+}
+
+/// A signature as a person sends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentSignature {
+    pub nonce: String,
+    pub credential: String,
+    pub assertion: Assertion,
+}
+
+/// The reasons why a signature is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SignatureError {
+    #[error(
+        "it answers no challenge of yours for this hold: it was used before, is older than five minutes, or another's"
+    )]
+    NoChallenge,
+    #[error("other policies took force since you were asked to sign")]
+    OtherPolicies,
+    #[error(transparent)]
+    Refused(#[from] AssertionError),
+    #[error("the counter of your authenticator stands where it stood before: somebody may have a copy of it")]
+    Copied,
+}

@@ -1,0 +1,212 @@
+//! Signed votes: what a voter's passkey signs, and whether a stored vote is signed.
+//!
+//! A signature is for a statement: the hold, its bytes, its causes and their figures, the approvals, the set of policies and
+//! the person. A gate makes the statement anew from the hold each time that it counts votes, and verifies the signature with
+//! the keys of the set in force. So a vote counts for a signed approval on nobody's word, and stand-ins never do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::owners::member_of;
+use super::signature::{SentSignature, SignatureError, SignedVote, VoteChallenge};
+use super::state::{Hold, Vote};
+use super::voting::VoteContext;
+use crate::audit::{Entry, EntryKind};
+use crate::base::digest::{Fingerprint, plain_sha256};
+use crate::base::ids::{Environment, HoldId};
+use crate::base::json;
+use crate::base::json::written_as::base64url;
+use crate::base::webauthn::AssertionError;
+use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, Versioned};
+use crate::policy::{Signing, Voices};
+use crate::stations::claim::Owner;
+
+/// The format of these records. No other is read.
+const FORMAT: u64 = 1;
+/// How long a person has to sign.
+pub const CHALLENGE_TIME: Duration = Duration::from_secs(300);
+pub const NONCE_BYTES: usize = 32;
+
+/// The stored form of a challenge, until a vote uses it up.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChallengeRecord {
+    person: Owner,
+    hold: HoldId,
+    challenge: VoteChallenge,
+}
+
+/// The stored form of the last counter of a passkey.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CounterRecord {
+    counter: u32,
+}
+
+/// What a passkey signs: JSON with its members in the order of their names.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VoteStatement<'s> {
+    statement: &'static str,
+    word: &'static str,
+    environment: &'static str,
+    installation: &'s str,
+    hold: &'s HoldId,
+    version: Number,
+    approvals: &'s BTreeSet<Arc<str>>,
+    fingerprint: Fingerprint,
+    causes: Fingerprint,
+    figures: Fingerprint,
+    policy: &'s str,
+    person: String,
+    nonce: &'s str,
+}
+
+impl VoteChallenge {
+    /// Returns the statement of a person's vote on a hold; its SHA-256 is the challenge for the passkey.
+    pub fn statement(&self, hold: &Hold, person: &Owner, (environment, signing): (Environment, &Signing)) -> String {
+        json::to_form(&VoteStatement {
+            statement: "sluice-vote-1",
+            word: "approve",
+            environment: environment.as_str(),
+            installation: &signing.installation,
+            hold: &hold.id,
+            version: self.version,
+            approvals: &self.approvals,
+            fingerprint: hold.fingerprint,
+            causes: hold.causes.digest(),
+            figures: hold.causes.figures_digest(),
+            policy: &self.policy,
+            person: member_of(person),
+            nonce: &self.nonce,
+        })
+    }
+
+    /// Records that a person was asked to sign.
+    pub fn record(&self, here: Versioned<'_, Hold>, person: &Owner, node: &NodeId) -> Commit {
+        let environment = here.key.environment;
+        let of = ChallengeRecord { person: person.clone(), hold: here.value.id.clone(), challenge: self.clone() };
+        let keep = Keep::For { whole: CHALLENGE_TIME, spent: Duration::ZERO };
+        let step = Step::Create {
+            key: challenge_key(environment, &self.nonce),
+            value: json::to_record(&of, FORMAT).into(),
+            keep,
+        };
+        let entry = Entry::of(EntryKind::Challenged).by(&person.issuer, &person.subject).with("hold", of.hold.as_str());
+        let entry = entry.with("nonce", self.nonce.as_str()).with("policy", self.policy.as_str());
+        Commit { environment, node: node.clone(), steps: vec![step], entry: entry.to_bytes() }
+    }
+
+    /// Reads the challenge of a person on a hold.
+    fn of_record(record: Option<&Record>, person: &Owner, hold: &HoldId) -> Option<VoteChallenge> {
+        let Content::Whole(bytes) = &record?.content else { return None };
+        let read: ChallengeRecord = json::from_record(bytes, FORMAT).ok()?;
+        (read.person == *person && read.hold == *hold).then_some(read.challenge)
+    }
+}
+
+/// Returns the key of a challenge.
+pub fn challenge_key(environment: Environment, nonce: &str) -> RecordKey {
+    RecordKey { environment, kind: Kind::Challenge, name: nonce.to_owned() }
+}
+
+/// Returns the key of a passkey's counter.
+pub fn counter_key(environment: Environment, credential: &str) -> RecordKey {
+    let name = Fingerprint::of(&[credential.as_bytes()]).to_hex();
+    RecordKey { environment, kind: Kind::Counter, name }
+}
+
+/// Returns whether a text can be a nonce.
+pub fn is_nonce(text: &str) -> bool {
+    base64url::decoded(text).is_some_and(|bytes| bytes.len() == NONCE_BYTES)
+}
+
+impl SentSignature {
+    /// Verifies a signature that was just sent, by the records of its challenge and of the passkey's counter. Returns it as
+    /// a vote keeps it, and the steps that use the challenge up and note the counter.
+    pub fn verify(
+        &self,
+        here: Versioned<'_, Hold>,
+        person: &Owner,
+        (signing, policy): (&Signing, &str),
+        (challenge, counter): (Option<&Record>, Option<&Record>),
+    ) -> Result<(SignedVote, Vec<Step>), SignatureError> {
+        let (environment, hold) = (here.key.environment, here.value);
+        let found = VoteChallenge::of_record(challenge, person, &hold.id).zip(challenge);
+        let (asked, record) = found.ok_or(SignatureError::NoChallenge)?;
+        if asked.policy != policy {
+            return Err(SignatureError::OtherPolicies);
+        }
+        let signed =
+            SignedVote { challenge: asked, credential: self.credential.clone(), assertion: self.assertion.clone() };
+        let now = signed.verify(hold, person, (environment, signing))?;
+        let key = counter_key(environment, &self.credential);
+        let before = counter.and_then(|record| Some((record.version, counter_of(record)?)));
+        let is_stuck = before.is_some_and(|(_, before)| before > 0 && now <= before);
+        if is_stuck {
+            return Err(SignatureError::Copied);
+        }
+        let value = json::to_record(&CounterRecord { counter: now }, FORMAT).into();
+        let note = match before {
+            None => Step::Create { key, value, keep: Keep::Forever },
+            Some((version, before)) if before == now => Step::Version { key, version },
+            Some((version, _)) => Step::Replace { key, version, value, keep: Keep::Forever },
+        };
+        let used = Step::Delete { key: challenge_key(environment, &self.nonce), version: record.version };
+        Ok((signed, vec![used, note]))
+    }
+}
+
+fn counter_of(record: &Record) -> Option<u32> {
+    let Content::Whole(bytes) = &record.content else { return None };
+    json::from_record::<CounterRecord>(bytes, FORMAT).ok().map(|read| read.counter)
+}
+
+impl SignedVote {
+    /// Verifies that a person signed a vote on this hold; returns the passkey's counter.
+    fn verify(&self, hold: &Hold, person: &Owner, ground: (Environment, &Signing)) -> Result<u32, AssertionError> {
+        let statement = self.challenge.statement(hold, person, ground);
+        let voter = member_of(person);
+        ground.1.verify((&voter, &self.credential), &plain_sha256(statement.as_bytes()), &self.assertion)
+    }
+}
+
+impl Hold {
+    /// Returns whose signatures count for each signed approval: each person once, for themselves. `supposed` counts as if
+    /// this person had signed now.
+    pub(super) fn signed_voices(
+        &self,
+        hearing: &VoteContext<'_>,
+        supposed: Option<&Owner>,
+    ) -> BTreeMap<Arc<str>, Voices> {
+        let rules = hearing.rules;
+        let Some(signing) = rules.signing.as_ref().filter(|_| rules.has_signed()) else { return BTreeMap::new() };
+        let ground = (hearing.environment, signing);
+        let approvals_of = |vote: &Vote| {
+            let signed = vote.signed.as_ref()?;
+            signed.verify(self, &vote.person, ground).ok()?;
+            Some((vote.person.clone(), Some(signed.challenge.approvals.clone())))
+        };
+        let causes = self.causes.digest();
+        let supposed = supposed.filter(|person| rules.is_enrolled(&member_of(person)));
+        let signed = self.votes.iter().filter(|vote| vote.causes == causes).filter_map(approvals_of);
+        let (mut all, mut people) = (BTreeMap::<Arc<str>, Voices>::new(), Vec::<Owner>::new());
+        for (person, approvals) in supposed.map(|person| (person.clone(), None)).into_iter().chain(signed) {
+            let today = hearing.owners.as_today(&person);
+            let is_again = people.iter().any(|one| one.is_same_person(&today));
+            if is_again || self.is_asked_by(&person, hearing.owners) {
+                continue;
+            }
+            people.push(today);
+            let is_for = |name: &Arc<str>| approvals.as_ref().is_none_or(|approvals| approvals.contains(name));
+            for (name, _) in rules.approvals.iter().filter(|(name, approval)| approval.signed && is_for(name)) {
+                let member = member_of(&person);
+                all.entry(name.clone()).or_default().insert(member.clone(), BTreeSet::from([member]));
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,147 @@
+// Passkeys in a real browser, with authenticators of Chromium: people enrol, sign votes, and a call is sent.
+
+import assert from "node:assert/strict";
+import { createHash, verify } from "node:crypto";
+import { test } from "node:test";
+
+import { alterResponses } from "./support/browser.mjs";
+import { personToken, RULES } from "./support/gate.mjs";
+import { approve, assertNoProblems, confirm, openHold, signIn } from "./support/people.mjs";
+import { setUp } from "./support/setup.mjs";
+
+/** @typedef {import("./support/browser.mjs").Page} Page */
+
+const { browser, gate } = await setUp({ rules: RULES });
+// Browsers make no passkeys for an address.
+const local = { url: gate.url.replace("127.0.0.1", "localhost") };
+const SIGNING = `[signing]\ninstallation = "browser"\nrp_id = "localhost"\norigins = ["${local.url}"]\n`;
+const QUORUM = 'all = [{ of = "ops", n = 1 }, { of = "finance", n = 1 }]';
+/** No other browser has authenticators for tests. */
+const CHROMIUM_ALONE = { skip: process.env.FIREFOX !== undefined };
+/** Chromium warns of pages that make no RSA keys. */
+const NO_RSA = /pubKeyCredParams is missing/;
+const PEOPLE = ["ops-1", "ops-2", "ops-3"];
+
+/**
+ * Gives a page an authenticator that verifies its person.
+ * @param {Page} page
+ */
+async function addAuthenticator(page) {
+  const debug = await page.context().newCDPSession(page);
+  await debug.send("WebAuthn.enable");
+  const options = {
+    protocol: "ctap2",
+    transport: "internal",
+    hasResidentKey: true,
+    hasUserVerification: true,
+    isUserVerified: true,
+    automaticPresenceSimulation: true,
+  };
+  await debug.send("WebAuthn.addVirtualAuthenticator", /** @type {any} */ ({ options }));
+}
+
+/**
+ * Waits until the gate knows the passkeys of a person.
+ * @param {string} who
+ * @param {number} count
+ */
+async function untilKnown(who, count) {
+  for (;;) {
+    const { body } = await gate.callConsole("GET", "signing", personToken(who));
+    if (body.signing?.passkeys.length === count) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/**
+ * @param {Page} page
+ * @param {string} name
+ */
+async function enrol(page, name) {
+  await page.getByRole("link", { name: "Rules" }).click();
+  await page.getByRole("button", { name: "Enrol a passkey…" }).click();
+  await page.getByLabel("A name for the device").fill(name);
+  await confirm(page, "Enrol");
+  return page.locator("#passkey-table").innerText();
+}
+
+/** @param {string} table */
+function publicKey(table) {
+  const key = Buffer.from(/^key = "([^"]+)"$/m.exec(table)?.[1] ?? "", "base64url");
+  const part = (/** @type {number} */ at) => key.subarray(at, at + 32).toString("base64url");
+  return { kty: "EC", crv: "P-256", x: part(10), y: part(45) };
+}
+
+/** @param {Buffer | string} bytes */
+function sha256(bytes) {
+  return createHash("sha256").update(bytes).digest();
+}
+
+test("people enrol, sign what they see, and a call is sent by their signatures alone", CHROMIUM_ALONE, async () => {
+  await gate.writePolicies(`${RULES}${SIGNING}`);
+  await untilKnown("ops-1", 0);
+  const pages = await Promise.all(
+    PEOPLE.map((who) => signIn(browser, local, who, ["approver"], { expects: [NO_RSA] })),
+  );
+  /** @type {string[]} */
+  const tables = [];
+  for (const [at, page] of pages.entries()) {
+    await addAuthenticator(page);
+    tables.push(await enrol(page, `key of ${PEOPLE[at]}`));
+  }
+  const signed = RULES.replace(QUORUM, 'signed = true\nof = "ops"\nn = 2');
+  assert.notEqual(signed, RULES);
+  await gate.writePolicies(`${signed}${SIGNING}${tables.join("")}`);
+  await untilKnown("ops-1", 1);
+
+  const hold = await gate.holdSwap("signed-1");
+  const [first, second] = pages;
+  await first.getByRole("link", { name: "Queue" }).click();
+  await openHold(first, hold);
+  const asked = first.waitForResponse(/\/challenge$/);
+  const voted = first.waitForRequest(/\/approve$/);
+  await approve(first, "2,500 USDT");
+  const { statement } = await (await asked).json();
+  const { signature } = (await voted).postDataJSON();
+  // Another implementation agrees: what was signed is this statement, by the enrolled key.
+  const part = (/** @type {string} */ name) => Buffer.from(signature[name], "base64url");
+  const client = JSON.parse(part("clientData").toString());
+  assert.equal(client.challenge, sha256(statement).toString("base64url"));
+  assert.equal(client.origin, local.url);
+  const message = Buffer.concat([part("authenticatorData"), sha256(part("clientData"))]);
+  const key = {
+    key: publicKey(tables[0]),
+    format: /** @type {"jwk"} */ ("jwk"),
+    dsaEncoding: /** @type {"der"} */ ("der"),
+  };
+  assert.ok(verify("sha256", message, /** @type {any} */ (key), part("signature")));
+  const stated = JSON.parse(statement);
+  assert.deepEqual([stated.hold, stated.fingerprint, stated.person], [hold.id, hold.fingerprint, "people:ops-1"]);
+
+  await second.getByRole("link", { name: "Queue" }).click();
+  await openHold(second, hold);
+  await approve(second, "2,500 USDT");
+  for (;;) {
+    const { status } = await gate.swap("signed-1", "2500");
+    if (status === 201 || status === 200) break;
+    assert.ok([202, 409].includes(status), String(status));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assertNoProblems(...pages);
+});
+
+test("the page signs nothing else than it shows", CHROMIUM_ALONE, async () => {
+  const hold = await gate.holdSwap("signed-2");
+  const page = await signIn(browser, local, "ops-1");
+  await addAuthenticator(page);
+  await alterResponses(page, /\/challenge$/, (asked) => {
+    const stated = JSON.parse(asked.statement);
+    return { ...asked, statement: JSON.stringify({ ...stated, fingerprint: "0".repeat(64) }) };
+  });
+  await openHold(page, hold);
+  await page.getByRole("button", { name: "Approve…" }).click();
+  await confirm(page, "Approve 2,500 USDT");
+  await page.getByText("something else than this page shows").waitFor();
+  const { body } = await gate.callConsole("GET", `holds/${hold.id}`, personToken("ops-1"));
+  assert.deepEqual(body.votes, []);
+});

@@ -1,0 +1,275 @@
+//! Votes that are signed with passkeys: no session, no token and no stolen answer makes one.
+
+use serde_json::{Value, json};
+
+use super::{
+    RULES, answered, approver, ask, command, gate, held, named, say, sent, shown, stand_ins, state, swap, text,
+};
+use crate::support::clock::wait_until;
+use crate::support::soft_key::{SYNCED, SigningPage, SoftKey, encoded, sha256};
+use crate::support::{Answer, Gate, Upstream};
+
+const DOMAIN: &str = "example.com";
+const ORIGIN: &str = "https://sluice.example.com";
+const QUORUM: &str = "all = [{ of = \"ops\", n = 2 }, { of = \"finance\", n = 1 }]";
+
+fn page() -> SigningPage {
+    SigningPage::of(DOMAIN, ORIGIN)
+}
+
+/// People and their keys.
+struct Enrolled(Vec<(&'static str, SoftKey)>);
+
+impl Enrolled {
+    fn new() -> Enrolled {
+        let keys = [SoftKey::es256(), SoftKey::eddsa(), SoftKey::es256(), SoftKey::eddsa()];
+        Enrolled(["ops-1", "ops-2", "finance-1", "finance-2"].into_iter().zip(keys).collect())
+    }
+
+    fn key(&self, who: &str) -> &SoftKey {
+        &self.0.iter().find(|(person, _)| *person == who).unwrap().1
+    }
+
+    /// One of ops and one of finance must sign.
+    fn rules(&self) -> String {
+        assert!(RULES.contains(QUORUM));
+        let quorum = "signed = true\nall = [{ of = \"ops\", n = 1 }, { of = \"finance\", n = 1 }]";
+        let signing = format!("[signing]\ninstallation = \"tests\"\nrp_id = \"{DOMAIN}\"\norigins = [\"{ORIGIN}\"]\n");
+        let keys = self.0.iter().map(|(who, key)| key.enrolled(&format!("people:{who}"), &page()));
+        format!("{}{signing}{}", RULES.replace(QUORUM, quorum), keys.collect::<String>())
+    }
+}
+
+fn ask_to_sign(gate: &Gate, hold: &Value, who: &str) -> Answer {
+    let body = named(hold, "approve");
+    ask(gate, "POST", &format!("holds/{}/challenge", text(hold, "id")), &approver(who), Some(body))
+}
+
+fn challenge(gate: &Gate, hold: &Value, who: &str) -> Value {
+    let answer = ask_to_sign(gate, hold, who);
+    assert_eq!(answer.status, 200, "{answer}");
+    crate::cases::console::policies::assert_described(&answer, "challenge");
+    answer.json()
+}
+
+/// Signs what a challenge states.
+fn sign(key: &SoftKey, challenge: &Value, page: &SigningPage) -> Value {
+    let made = key.sign(&sha256(text(challenge, "statement").as_bytes()), page);
+    json!({
+        "nonce": challenge["nonce"],
+        "credential": key.credential,
+        "authenticatorData": encoded(made.authenticator_data),
+        "clientData": encoded(made.client_data),
+        "signature": encoded(made.signature),
+    })
+}
+
+fn vote(gate: &Gate, hold: &Value, who: &str, signature: &Value) -> Answer {
+    let mut body = named(hold, "approve");
+    body["signature"] = signature.clone();
+    ask(gate, "POST", &format!("holds/{}/approve", text(hold, "id")), &approver(who), Some(body))
+}
+
+/// The person looks at the hold, signs and votes.
+fn agree(gate: &Gate, people: &Enrolled, hold: &Value, who: &str) -> Answer {
+    let signature = sign(people.key(who), &challenge(gate, hold, who), &page());
+    vote(gate, hold, who, &signature)
+}
+
+fn seen_by(gate: &Gate, hold: &Value, who: &str) -> Value {
+    ask(gate, "GET", &format!("holds/{}", text(hold, "id")), &approver(who), None).json()
+}
+
+#[test]
+fn it_takes_two_signatures_and_a_word_is_none() {
+    let upstream = Upstream::start();
+    let people = Enrolled::new();
+    let gate = gate(&upstream, &people.rules()).start();
+    let hold = held(&gate, "s-1");
+    assert!(hold.to_string().contains("by signed votes"), "{hold}");
+    let unsigned = say(&gate, "approve", &hold, "ops-1");
+    assert_eq!((unsigned.status, unsigned.code().as_str()), (403, "SIGNATURE_REQUIRED"), "{unsigned}");
+    let not_enrolled = say(&gate, "approve", &hold, "ops-3");
+    assert_eq!((not_enrolled.status, not_enrolled.code().as_str()), (403, "SIGNATURE_REQUIRED"), "{not_enrolled}");
+    assert!(not_enrolled.text().contains("no passkey of yours"), "{not_enrolled}");
+    assert_eq!(ask_to_sign(&gate, &hold, "ops-3").code(), "SIGNATURE_REQUIRED");
+    let (code, _, err) = command(&gate, &["approvals", "approve", text(&hold, "id"), "--yes"], "ops-1");
+    assert!(code != 0 && err.contains(&format!("{ORIGIN}/#/hold/{}", text(&hold, "id"))), "{code} {err}");
+    // Nobody signs for another.
+    assert_eq!(stand_ins::name(&gate, "ops-1", "dora", 3600).status, 201);
+    assert_eq!(stand_ins::name(&gate, "ops-1", "finance-1", 3600).status, 201);
+    assert_eq!(say(&gate, "approve", &hold, "dora").code(), "FORBIDDEN");
+    let view = seen_by(&gate, &hold, "ops-1");
+    assert_eq!((&view["mustSign"], &view["approvals"][0]["signed"]), (&json!(true), &json!(true)), "{view}");
+
+    let asked = challenge(&gate, &hold, "ops-1");
+    let statement: Value = serde_json::from_str(text(&asked, "statement")).unwrap();
+    let expected = json!({
+        "statement": "sluice-vote-1", "word": "approve", "environment": "production", "installation": "tests",
+        "hold": hold["id"], "approvals": ["dual"], "fingerprint": hold["fingerprint"], "person": "people:ops-1",
+        "nonce": asked["nonce"], "causes": view["causes"],
+    });
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&statement[name], value, "{name}");
+    }
+    assert_eq!(text(&asked, "challenge"), encoded(sha256(text(&asked, "statement").as_bytes())));
+    assert_eq!((&asked["rpId"], &asked["credentials"]), (&json!(DOMAIN), &json!([people.key("ops-1").credential])));
+    let signature = sign(people.key("ops-1"), &asked, &page());
+    let first = vote(&gate, &hold, "ops-1", &signature);
+    assert_eq!((first.status, &first.json()["changed"]), (200, &json!(true)), "{first}");
+    assert_eq!(first.json()["hold"]["votes"][0]["signed"], true, "{first}");
+    // The answer was lost: the same signature again changes nothing, and is no second vote.
+    let again = vote(&gate, &hold, "ops-1", &signature);
+    assert_eq!((again.status, &again.json()["changed"]), (200, &json!(false)), "{again}");
+    assert_eq!(seen_by(&gate, &hold, "ops-1")["mustSign"], false);
+    assert_eq!((state(&gate, &hold).as_str(), sent(&upstream)), ("pending", 0));
+    assert_eq!(agree(&gate, &people, &hold, "finance-1").status, 200);
+    assert_eq!(answered(&gate, &swap("s-1", "500")).status, 201);
+    assert_eq!(sent(&upstream), 1);
+
+    let setup = gate.end();
+    let files = std::fs::read_dir(setup.path("sluice-audit")).unwrap().map(|entry| entry.unwrap().path());
+    let chain: String = files.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
+    let voted: Vec<&str> = chain.lines().filter(|line| line.contains("\"what\":\"voted\"")).collect();
+    assert_eq!(voted.len(), 2, "{chain}");
+    let kept = &[text(&signature, "signature"), text(&signature, "clientData"), text(&asked, "nonce")];
+    assert!(kept.iter().all(|kept| voted[0].contains(kept)), "{}", voted[0]);
+}
+
+#[test]
+fn every_other_signature_is_refused() {
+    let upstream = Upstream::start();
+    let people = Enrolled::new();
+    let gate = gate(&upstream, &people.rules()).start();
+    let (hold, other) = (held(&gate, "r-1"), held(&gate, "r-2"));
+    let key = people.key("ops-1");
+    let pages = [
+        ("another origin", page().with("origin", json!("https://sluice.example.com.evil.com"))),
+        ("a frame", page().with("crossOrigin", json!(true))),
+        ("an enrolment", page().with("type", json!("webauthn.create"))),
+        ("another domain", SigningPage { rp_id: "evil.com".to_owned(), ..page() }),
+        ("no verification", SigningPage { flags: 0x01, ..page() }),
+        ("a synced key", SigningPage { flags: 0x05 | SYNCED, ..page() }),
+    ];
+    let refused = |what: &str, answer: Answer| {
+        assert_eq!((answer.status, answer.code().as_str()), (403, "SIGNATURE_REFUSED"), "{what}: {answer}");
+    };
+    for (what, page) in &pages {
+        refused(what, vote(&gate, &hold, "ops-1", &sign(key, &challenge(&gate, &hold, "ops-1"), page)));
+    }
+    let asked = challenge(&gate, &hold, "ops-1");
+    let good = sign(key, &asked, &page());
+    refused("another person", vote(&gate, &hold, "ops-2", &good));
+    refused("another hold", vote(&gate, &other, "ops-1", &good));
+    refused("another person's key", vote(&gate, &hold, "ops-1", &sign(people.key("ops-2"), &asked, &page())));
+    let of_stranger = SoftKey::es256();
+    refused("a strange key", vote(&gate, &hold, "ops-1", &sign(&of_stranger, &asked, &page())));
+    let mut under_its_name = sign(&of_stranger, &asked, &page());
+    under_its_name["credential"] = json!(key.credential);
+    refused("a strange key under a known name", vote(&gate, &hold, "ops-1", &under_its_name));
+    let changed = |name: &str, value: Value| {
+        let mut changed = good.clone();
+        changed[name] = value;
+        changed
+    };
+    refused("an invented nonce", vote(&gate, &hold, "ops-1", &changed("nonce", json!(encoded([7; 32])))));
+    let later = challenge(&gate, &hold, "ops-1");
+    refused("another nonce of its own", vote(&gate, &hold, "ops-1", &changed("nonce", later["nonce"].clone())));
+    for (member, value) in [("nonce", "x"), ("signature", "!"), ("clientData", ""), ("credential", "a b")] {
+        assert_eq!(vote(&gate, &hold, "ops-1", &changed(member, json!(value))).status, 400, "{member}");
+    }
+    // Other bytes or other reasons than were shown.
+    for (name, code) in [("fingerprint", "OTHER_BYTES"), ("causes", "OTHER_CAUSES")] {
+        let mut seen = named(&hold, "approve");
+        seen[name] = json!("0".repeat(64));
+        let path = format!("holds/{}/challenge", text(&hold, "id"));
+        assert_eq!(ask(&gate, "POST", &path, &approver("ops-1"), Some(seen)).code(), code);
+    }
+    assert_eq!(seen_by(&gate, &hold, "ops-1")["votes"], json!([]));
+    // What was refused used nothing up.
+    assert_eq!(vote(&gate, &hold, "ops-1", &good).status, 200);
+    assert_eq!(say(&gate, "withdraw", &hold, "ops-1").status, 200);
+    refused("a replayed signature", vote(&gate, &hold, "ops-1", &good));
+    assert_eq!((state(&gate, &hold).as_str(), sent(&upstream)), ("pending", 0));
+}
+
+#[test]
+fn a_copied_authenticator_is_noticed_by_its_counter() {
+    let upstream = Upstream::start();
+    let people = Enrolled::new();
+    let gate = gate(&upstream, &people.rules()).start();
+    let key = people.key("ops-1");
+    let with = |request: &str, counter: u32| {
+        let hold = held(&gate, request);
+        let page = SigningPage { counter, ..page() };
+        vote(&gate, &hold, "ops-1", &sign(key, &challenge(&gate, &hold, "ops-1"), &page))
+    };
+    assert_eq!(with("c-1", 0).status, 200);
+    assert_eq!(with("c-2", 0).status, 200, "many authenticators do not count");
+    assert_eq!(with("c-3", 41).status, 200);
+    for (request, counter) in [("c-4", 41), ("c-5", 7), ("c-6", 0)] {
+        let copied = with(request, counter);
+        assert_eq!((copied.status, copied.code().as_str()), (403, "SIGNATURE_REFUSED"), "{copied}");
+        assert!(copied.text().contains("copy"), "{copied}");
+    }
+    assert_eq!(with("c-7", 42).status, 200);
+}
+
+#[test]
+fn a_release_goes_by_the_keys_of_the_set_in_force() {
+    let upstream = Upstream::start();
+    let mut people = Enrolled::new();
+    let gate = gate(&upstream, &people.rules()).start();
+    let hold = held(&gate, "k-1");
+    assert_eq!(agree(&gate, &people, &hold, "ops-1").status, 200);
+    let given = || shown(&gate, &hold)["approvals"][0]["given"].clone();
+    assert_eq!(given(), 1);
+    let asked = challenge(&gate, &hold, "finance-1");
+    // ops-1 lost the key, and has enrolled another.
+    people.0[0].1 = SoftKey::eddsa();
+    std::fs::write(gate.path("policies/everything.toml"), people.rules()).unwrap();
+    wait_until("the old key to count no more", || given() == 0);
+    let late = vote(&gate, &hold, "finance-1", &sign(people.key("finance-1"), &asked, &page()));
+    assert_eq!(late.code(), "SIGNATURE_REFUSED", "{late}");
+    assert!(late.text().contains("other policies"), "{late}");
+    assert_eq!(agree(&gate, &people, &hold, "finance-1").status, 200);
+    assert_eq!((given(), state(&gate, &hold), sent(&upstream)), (json!(1), "pending".to_owned(), 0));
+    assert_eq!(seen_by(&gate, &hold, "ops-1")["mustSign"], true, "the vote of the old key counts no more");
+    assert_eq!(agree(&gate, &people, &hold, "ops-1").status, 200);
+    assert_eq!(answered(&gate, &swap("k-1", "500")).status, 201);
+    assert_eq!(sent(&upstream), 1);
+}
+
+#[test]
+fn an_approval_that_is_signed_from_now_on_takes_no_earlier_word() {
+    let upstream = Upstream::start();
+    let people = Enrolled::new();
+    let rules = people.rules();
+    let gate = gate(&upstream, &rules.replace("signed = true\n", "")).start();
+    let hold = held(&gate, "e-1");
+    assert_eq!(say(&gate, "approve", &hold, "ops-1").status, 200);
+    std::fs::write(gate.path("policies/everything.toml"), &rules).unwrap();
+    wait_until("the word to count no more", || shown(&gate, &hold)["approvals"][0]["given"] == 0);
+    assert_eq!(say(&gate, "approve", &hold, "finance-1").code(), "SIGNATURE_REQUIRED");
+    for who in ["finance-1", "ops-1"] {
+        assert_eq!((sent(&upstream), agree(&gate, &people, &hold, who).status), (0, 200));
+    }
+    assert_eq!(answered(&gate, &swap("e-1", "500")).status, 201);
+}
+
+#[test]
+fn people_see_the_domain_and_their_own_keys() {
+    let upstream = Upstream::start();
+    let people = Enrolled::new();
+    let gate = gate(&upstream, &people.rules()).start();
+    let signing = |who: &str| {
+        let answer = ask(&gate, "GET", "signing", &approver(who), None);
+        crate::cases::console::policies::assert_described(&answer, "signing");
+        answer.json()
+    };
+    let own = json!([{"credential": people.key("ops-1").credential, "name": "a key"}]);
+    let shown = signing("ops-1");
+    assert_eq!((&shown["person"], &shown["signing"]["passkeys"]), (&json!("people:ops-1"), &own), "{shown}");
+    assert_eq!(shown["signing"]["origins"], json!([ORIGIN]));
+    assert_eq!(signing("ops-3")["signing"]["passkeys"], json!([]));
+}
