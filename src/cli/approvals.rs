@@ -188,7 +188,7 @@ impl Approve {
         if self.which.way.output == OutputFormat::Table {
             print(&shown.in_words())?;
         }
-        if shown.hold["mustSign"] == true {
+        if shown.hold.get("mustSign").and_then(Value::as_bool) == Some(true) {
             return self.which.point_to_page();
         }
         if !self.yes && !io::stdin().is_terminal() {

@@ -123,9 +123,10 @@ fn a_redis_that_starts_again_without_its_file_is_rebuilt() {
 fn a_failover_to_a_replica_that_lagged_pays_nothing_twice() {
     let (upstream, mut redis, replica) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
     let between = Between::to(redis.port());
-    let [left, right] = ["left", "right"].map(|node| setup(&upstream, &between.url(), node).start());
+    let [left, right] = ["left", "right"].map(|node| setup(&upstream, &between.url(), node).start().ready());
     let before = swap();
     let first = before.send(right.production());
+    assert_eq!(told(&first), "200 - executed");
     replica.ask(&["REPLICAOF", "127.0.0.1", &redis.port().to_string()]);
     let has = |text: &str| replica.ask(&["INFO", "replication"])[0].contains(text);
     wait_until("the replica to follow", || has("master_link_status:up") && has("master_sync_in_progress:0"));

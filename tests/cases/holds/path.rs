@@ -30,7 +30,7 @@ fn what_two_groups_agree_to_is_sent_once_and_its_caller_hears_upstream() {
     let (_, out, _) = command(&gate, &["approvals", "show", &id], "ops-1");
     for told in [
         "from    500 usdt, on POLYGON",
-        "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+        "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed was never paid before",
         text(&hold, "fingerprint"),
         &body("w-1", "500"),
     ] {
