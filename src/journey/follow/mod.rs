@@ -386,6 +386,7 @@ impl Reading<'_> {
                 let next = if is_full || is_new { next_before(last, before) } else { before_all(earliest, before) };
                 let is_crowded = is_full && next == Some(earliest);
                 if is_crowded && let Some(record) = &one {
+                    tracing::error!(at = %moment(earliest), "upstream lists a whole page of one moment; more of that moment cannot be read");
                     book.raise(RecordProblem::CrowdedTime, record).await?;
                 }
                 match next {
