@@ -27,7 +27,7 @@ use crate::config;
 pub(super) struct InitArgs {
     /// The file to write
     #[arg(long, value_name = "FILE", default_value = "sluice.toml")]
-    output: PathBuf,
+    to: PathBuf,
     /// Overwrite an existing file
     #[arg(long)]
     force: bool,
@@ -53,7 +53,7 @@ pub(super) struct InitArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Print the reference of all settings instead of writing a file
-    #[arg(long, conflicts_with_all = ["output", "force", "production_upstream", "sandbox_upstream", "issuer", "data"])]
+    #[arg(long, conflicts_with_all = ["to", "force", "production_upstream", "sandbox_upstream", "issuer", "data"])]
     reference: bool,
 }
 
@@ -72,13 +72,13 @@ pub(super) fn run(arguments: &InitArgs) -> anyhow::Result<ExitReason> {
 
 /// Writes the files; returns the next steps in words.
 fn start(arguments: &InitArgs) -> anyhow::Result<String> {
-    let file = arguments.output.display();
-    let written = write_configuration(&arguments.output, arguments.force, &chosen(arguments));
+    let file = arguments.to.display();
+    let written = write_configuration(&arguments.to, arguments.force, &chosen(arguments));
     if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
-        bail!("`{file}` already exists; name another file with `--output`, or overwrite it with `--force`");
+        bail!("`{file}` already exists; name another file with `--to`, or overwrite it with `--force`");
     }
     written.with_context(|| format!("`{file}` cannot be written"))?;
-    let policies = arguments.output.with_file_name("policies");
+    let policies = arguments.to.with_file_name("policies");
     let policies_are =
         if write_policies(&policies).with_context(|| format!("`{}` cannot be written", policies.display()))? {
             "Wrote first policies to the folder"
@@ -89,16 +89,16 @@ fn start(arguments: &InitArgs) -> anyhow::Result<String> {
     let keys = if arguments.jwks_url.is_some() {
         "Your issuer signs tokens; the gate only verifies them.".to_owned()
     } else {
-        let secret = arguments.output.with_file_name(config::FIRST_SECRET);
+        let secret = arguments.to.with_file_name(config::FIRST_SECRET);
         let file = secret.display();
         match write_secret(&secret).with_context(|| format!("`{file}` cannot be written"))? {
             true => format!("Wrote a secret that signs tokens to `{file}`."),
             false => format!("Kept the existing secret that signs tokens in `{file}`."),
         }
     };
-    let keys = if arguments.production_upstream.is_some() { keys + &write_keys(&arguments.output)? } else { keys };
+    let keys = if arguments.production_upstream.is_some() { keys + &write_keys(&arguments.to)? } else { keys };
     for environment in ENVIRONMENTS {
-        let token = arguments.output.with_file_name(format!("{environment}.token"));
+        let token = arguments.to.with_file_name(format!("{environment}.token"));
         write_new(&token, PLACEHOLDER).with_context(|| format!("`{}` cannot be written", token.display()))?;
     }
     Ok(format!(
@@ -232,7 +232,7 @@ mod tests {
             #[command(flatten)]
             arguments: InitArgs,
         }
-        let line = ["init", "--output", output.to_str().unwrap()].into_iter().chain(options.iter().copied());
+        let line = ["init", "--to", output.to_str().unwrap()].into_iter().chain(options.iter().copied());
         <Line as clap::Parser>::parse_from(line).arguments
     }
 

@@ -58,7 +58,7 @@ enum StoreCommand {
         store: StorePlace,
         /// The file to create [default: standard output]
         #[arg(long, value_name = "FILE")]
-        output: Option<PathBuf>,
+        to: Option<PathBuf>,
     },
     /// Import an export, or the backup of a Redis, into an empty store
     ///
@@ -91,7 +91,7 @@ enum StoreCommand {
         store: StorePlace,
         /// The file to create; an existing file is not overwritten
         #[arg(long, value_name = "FILE")]
-        output: PathBuf,
+        to: PathBuf,
         /// The node whose audit log records the restore of an embedded store: the one that would serve from the copy
         #[arg(long, value_name = "NAME", value_parser = node, default_value = DEFAULT_NODE)]
         node: NodeId,
@@ -114,18 +114,18 @@ struct StorePlace {
 pub(super) fn run(arguments: &StoreArgs) -> anyhow::Result<ExitReason> {
     match &arguments.what {
         StoreCommand::Create { sources } => create(sources)?,
-        StoreCommand::Export { store, output } => export(store, output.as_deref())?,
+        StoreCommand::Export { store, to } => export(store, to.as_deref())?,
         StoreCommand::Import { store, input, node } => import(store, input.as_deref(), node.as_ref())?,
-        StoreCommand::Backup { store, output, node } => {
-            let failed = || format!("the backup to `{}` failed", output.display());
+        StoreCommand::Backup { store, to, node } => {
+            let failed = || format!("the backup to `{}` failed", to.display());
             match &store.folder {
                 Some(folder) => {
-                    let bytes = embedded::backup(folder, output, node, now()).with_context(failed)?;
-                    print(&format!("Wrote `{}`: {bytes} bytes, verified.\n", output.display()))?;
+                    let bytes = embedded::backup(folder, to, node, now()).with_context(failed)?;
+                    print(&format!("Wrote `{}`: {bytes} bytes, verified.\n", to.display()))?;
                 }
                 None => {
-                    let count = RedisTransfer::connect(&store.sources)?.backup(output).with_context(failed)?;
-                    print(&format!("Wrote `{}`: {count} lines and an end line, verified.\n", output.display()))?;
+                    let count = RedisTransfer::connect(&store.sources)?.backup(to).with_context(failed)?;
+                    print(&format!("Wrote `{}`: {count} lines and an end line, verified.\n", to.display()))?;
                 }
             }
         }

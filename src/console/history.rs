@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::form::pairs;
+use super::payment_index::PaymentKey;
 use super::render;
 use super::render::name_of;
 use super::request::{ActRequest, environment as served, violated};
@@ -121,7 +122,7 @@ async fn find(
     };
     let room = server.readers.clone().try_acquire_owned().map_err(|_| busy())?;
     let (folder, node) = (server.inside.audit_folder.clone(), server.inside.node.id.clone());
-    let inside = server.inside.clone();
+    let (inside, payments) = (server.inside.clone(), server.payments.clone());
     let roles: Vec<&'static str> = asked.person.roles().collect();
     let reading = tokio::task::spawn_blocking(move || {
         let _room = room;
@@ -129,11 +130,23 @@ async fn find(
             found.json.get("entry").is_some_and(|entry| inside.shows_entry(&roles, found.environment, entry))
         };
         let (needles, mut found) = (sought.needles(), Vec::new());
-        let place = read_backwards(&folder, &node, after, BUDGET, &|first| sought.skips(first), &mut |line, _| {
+        let span = match sought.payment() {
+            Some(payment) => payments.span_of(&inside.catalog(), &payment)?,
+            None => None,
+        };
+        let (begin, end) = (span.and_then(|span| span.begin), span.map(|span| span.end));
+        // Where `after` is earlier than all that is sought, nothing is found.
+        let from = after.into_iter().chain(end).min();
+        let mut is_over = false;
+        let place = read_backwards(&folder, &node, from, BUDGET, &|first| sought.skips(first), &mut |line, place| {
+            is_over = begin.is_some_and(|begin| place < begin);
+            if is_over {
+                return ControlFlow::Break(());
+            }
             found.extend(sought.match_line(line, &needles).filter(shows));
             if found.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        place.map(|place| (found, place))
+        })?;
+        Ok((found, place.filter(|_| !is_over)))
     });
     match reading.await {
         Ok(Ok(found)) => Ok(found),
@@ -174,6 +187,11 @@ impl SoughtEntries {
             needles.push(self.destination.iter().map(|name| quoted(name)).collect());
         }
         needles
+    }
+
+    /// Returns the payment whose entries are sought.
+    fn payment(&self) -> Option<PaymentKey> {
+        Some((self.environment?, self.claim.as_deref()?.into()))
     }
 
     fn match_line(&self, line: &[u8], needles: &[Vec<String>]) -> Option<FoundEntries> {

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { alterResponses } from "./support/browser.mjs";
+import { personToken } from "./support/gate.mjs";
 import { assertNoProblems, confirm, signIn } from "./support/people.mjs";
 import { fillGate, HIGH_LIMITS } from "./support/scenes.mjs";
 import { setUp } from "./support/setup.mjs";
@@ -72,5 +74,39 @@ test("keys go from hold to hold, sums are exact, and several that were looked at
   await confirm(page, "Approve those marked");
   await page.getByText("You approved 2 holds.").waitFor();
   await page.getByRole("button", { name: "Next hold" }).waitFor();
+  assertNoProblems(page);
+});
+
+test("a hold whose bytes are not those that were shown gets no vote with the others", async () => {
+  const page = await signIn(browser, gate, "ops-3");
+  await page.getByText("100+ for you").waitFor();
+  await page.locator("#main").focus();
+  const ids = [];
+  for (const step of [0, 1]) {
+    await page.keyboard.press("j");
+    const row = page.locator(`.rows li:nth-child(${step + 1}) a[aria-current]`);
+    await row.waitFor();
+    ids.push(await row.getAttribute("data-id"));
+    await page.getByText("Verified in this browser").waitFor();
+  }
+  // From now on the gate sends other bytes for the first, with the fingerprint that belongs to them.
+  const other = await gate.holdSwap("other-bytes", "1888");
+  const { body } = await gate.callConsole("GET", `holds/${other.id}`, personToken("ops-4"));
+  await alterResponses(page, `**/sluice/v1/holds/${ids[0]}`, (hold) => ({
+    ...hold,
+    sent: body.sent,
+    fingerprint: body.fingerprint,
+  }));
+  await page.getByRole("button", { name: "Approve 2 you looked at…" }).click();
+  const dialog = page.getByRole("dialog");
+  for (const box of await dialog.getByRole("checkbox").all()) await box.check();
+  await confirm(page, "Approve those marked");
+  await dialog.getByText(/^1 approved\. Not approved: .+: it is not what was shown; look at it again/).waitFor();
+  const votes = [];
+  for (const id of ids) {
+    const { body: hold } = await gate.callConsole("GET", `holds/${id}`, personToken("ops-4"));
+    votes.push(hold.votes.filter((/** @type {any} */ vote) => vote.subject === "ops-3").length);
+  }
+  assert.deepEqual(votes, [0, 1]);
   assertNoProblems(page);
 });

@@ -40,13 +40,13 @@ fn what_init_writes_passes_check_and_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sluice.toml");
     let file = file.to_str().unwrap();
-    let (code, text) = said(&run(&["init", "--output", file]));
+    let (code, text) = said(&run(&["init", "--to", file]));
     assert!(code == Some(0) && text.contains("sluice check"), "{text}");
     let (code, text) = said(&run(&["check", "--config", file]));
     assert!(code == Some(0) && text.contains("0 errors"), "{text}");
-    let (code, text) = said(&run(&["init", "--output", file]));
+    let (code, text) = said(&run(&["init", "--to", file]));
     assert!(code == Some(1) && text.contains("--force"), "{text}");
-    assert_eq!(run(&["init", "--output", file, "--force"]).status.code(), Some(0));
+    assert_eq!(run(&["init", "--to", file, "--force"]).status.code(), Some(0));
 }
 
 #[test]

@@ -122,7 +122,9 @@ const GUARANTEES: &[Guarantee] = &[
     },
     Guarantee {
         title: "No silence",
-        promise: "No money moves without its audit entry on disk. Every answer says whether the call was executed.",
+        promise: "No money moves without its audit entry on disk. Every answer says whether the call was executed. Whoever \
+                  takes payments out leaves an entry with the SHA-256 of what was taken. The doctor calls nothing well beside \
+                  something unknown.",
         assumptions: &[
             (
                 "`fsync` of the disk of `audit.folder` is durable.",
@@ -139,6 +141,7 @@ const GUARANTEES: &[Guarantee] = &[
             "claims::audit::without_its_chain_no_money_moves_and_it_goes_on_by_itself",
             "audit::only_signed_checkpoints_prove_that_nothing_is_missing",
             "faults::writes::a_cut_answer_still_names_the_request_id",
+            "console::payments::an_export_is_an_audit_entry_and_can_be_verified",
         ],
     },
     Guarantee {
@@ -202,7 +205,7 @@ const GUARANTEES: &[Guarantee] = &[
     Guarantee {
         title: "All money counts",
         promise: "Fees and every side of a payment are in its value. Every place that money goes is a destination, and one \
-                  destination has one form.",
+                  destination has one form. Sums that people see are exact, or not told.",
         assumptions: &[(
             "The contract names every field that carries money or a destination.",
             "A field that it does not know counts nothing.",
@@ -211,12 +214,14 @@ const GUARANTEES: &[Guarantee] = &[
             "rules::hostile::no_writing_of_a_payment_gets_past_its_rules",
             "rules::hostile::a_place_that_the_contract_does_not_know_passes_where_it_is_listed_and_a_rule_names_it",
             "rules::limits::a_destination_is_new_until_it_was_paid",
+            "console::payments::payments_are_told_with_their_money_and_found_by_each_filter",
         ],
     },
     Guarantee {
         title: "People act, and nobody else",
         promise: "Votes and acts need a token or a session of the console's issuer. People's tokens are no callers' tokens, \
-                  another site cannot act for a person, and a role that was taken away ends with the session.",
+                  another site cannot act for a person, and a role that was taken away ends with the session. A role that is \
+                  limited to environments or callers sees the payments of no others.",
         assumptions: &[
             ("`console.audience` or an issuer of their own keeps people's tokens apart.", "An ID token calls the API."),
             ("The console is served over TLS.", "Anyone on the network path steals sessions."),
@@ -228,6 +233,7 @@ const GUARANTEES: &[Guarantee] = &[
         tests: &[
             "console::crowds::tokens_of_people_are_for_the_console_and_tokens_of_callers_are_not",
             "console::crowds::requests_for_other_hosts_get_nothing",
+            "console::payments::a_person_sees_the_calls_that_their_roles_may_see",
             "holds::attacks::nobody_becomes_an_approver_by_what_they_show",
             "holds::attacks::a_vote_that_was_withdrawn_is_not_put_back_in_the_store",
         ],

@@ -2,13 +2,15 @@
 
 Usage: `python tests/tools/broken.py FOLDER [--only TEXT]`. The guards stand in tests/broken.toml. The tool works in a
 copy of the last commit and of its build in FOLDER, so that nothing of the checkout changes; it needs cargo-nextest.
-One build has all guards, whole and broken; a file says which one is broken while tests run.
+One build has all guards, whole and broken; a file says which one is broken while tests run. A guard of the page is
+broken in a copy of the page's files, which browser tests serve instead of those in the gate; its tests are such files.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -114,9 +116,12 @@ class Copy:
         faults: dict[str, str] = {}
         arms = ""
         for nth, guard in enumerate(guards):
-            if guard.file.endswith(".lua"):
+            if guard.file.endswith((".lua", ".js")):
                 is_once = (self.tree / guard.file).read_text(encoding="utf-8").count(guard.old) == 1
                 faults[guard.what] = "" if is_once else f"`old` does not stand once in {guard.file}"
+            if guard.file.endswith(".js"):
+                continue
+            if guard.file.endswith(".lua"):
                 arms += f'        "{nth}" => script.replace({json.dumps(guard.old)}, {json.dumps(guard.new)}),\n'
             elif (code := switched(guard, str(nth))) is None:
                 faults[guard.what] = "`old` and `new` are no conditions, values or statements of their own"
@@ -132,6 +137,28 @@ class Copy:
         """Builds the tests; returns what the compiler says against it."""
         done = self.run(["cargo", "test", "--no-run", "--quiet", *BUILT], self.tree, BUILD_SECONDS)
         return "" if done.returncode == 0 else done.stderr[-4_000:]
+
+    def failing_page_test(self, guard: Guard, *, is_broken: bool) -> str:
+        """Runs browser tests with the page's files, one of them broken; returns the first file that fails."""
+        page = self.which.with_name("page")
+        shutil.rmtree(page, ignore_errors=True)
+        shutil.copytree((self.tree / guard.file).parent, page)
+        if is_broken:
+            file = page / Path(guard.file).name
+            file.write_text(file.read_text(encoding="utf-8").replace(guard.old, guard.new), encoding="utf-8")
+        # The tools of the browser tests stand in the target folder of the checkout.
+        target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
+        sluice = str(Path(self.environment["CARGO_TARGET_DIR"]) / "debug/sluice")
+        environment = {**os.environ, "CARGO_TARGET_DIR": target, "SLUICE": sluice, "PAGE": str(page)}
+        for test in guard.tests:
+            command = ["node", "--test", str(ROOT / "tests/browser" / test)]
+            try:
+                done = subprocess.run(command, env=environment, timeout=TEST_SECONDS, capture_output=True, check=False)
+            except subprocess.TimeoutExpired:
+                return test
+            if done.returncode != 0:
+                return test
+        return ""
 
     def failing_test(self, tests: list[str]) -> str:
         """Runs tests; returns the first that fails, or nothing."""
@@ -156,12 +183,16 @@ def read_guards() -> list[Guard]:
 def break_guard(copy: Copy, name: str, guard: Guard) -> str:
     """Returns what is wrong: no test fails, or a test fails although nothing is broken."""
     begin = time.monotonic()
+    is_of_page = guard.file.endswith(".js")
     try:
         copy.which.write_text(name, encoding="utf-8")
-        failing = copy.failing_test(guard.tests)
+        failing = copy.failing_page_test(guard, is_broken=True) if is_of_page else copy.failing_test(guard.tests)
         copy.which.write_text("", encoding="utf-8")
         # A test that fails always notices nothing.
-        without = copy.failing_test([failing]) if "::" in failing else ""
+        if is_of_page:
+            without = copy.failing_page_test(guard, is_broken=False)
+        else:
+            without = copy.failing_test([failing]) if "::" in failing else ""
     except RuntimeError as error:
         return str(error)
     finally:

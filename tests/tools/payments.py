@@ -11,6 +11,7 @@ busy.
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from http.client import HTTPConnection
@@ -40,15 +42,17 @@ PAGES = 21
 MAX_PAGE_BYTES = 128 * 1024
 
 
-def make_lines(sending: dict[str, Any], executed: dict[str, Any], count: int) -> tuple[list[dict[str, Any]], Decimal]:
-    """Returns the lines of many payments, like these two lines of one, and the sum of their amounts."""
+def amounts(count: int) -> Iterator[int]:
+    """Yields the amounts of many payments, in millionths."""
     seeded = random.Random(SEED)
+    return (seeded.randrange(1, 900_000_000) for _ in range(count))
+
+
+def make_lines(sending: dict[str, Any], executed: dict[str, Any], count: int) -> Iterator[dict[str, Any]]:
+    """Yields the lines of many payments, like these two lines of one."""
     begin = datetime.fromisoformat(sending["at"]) - timedelta(days=20)
-    lines, total = [], Decimal(0)
-    for nth in range(count):
-        units = seeded.randrange(1, 900_000_000)
+    for nth, units in enumerate(amounts(count)):
         words = f"{units // 1_000_000}.{units % 1_000_000:06}"
-        total += Decimal(words)
         at = f"{(begin + timedelta(seconds=nth)).isoformat(timespec='microseconds').replace('+00:00', 'Z')}"
         for line in (sending, executed):
             entry = {name: value for name, value in line["entry"].items() if name != "steps"}
@@ -57,21 +61,19 @@ def make_lines(sending: dict[str, Any], executed: dict[str, Any], count: int) ->
             if "operands" in entry:
                 source = {"amount": words, "chain": "POLYGON", "currency": "usdt"}
                 entry["operands"] = {**entry["operands"], "source": source, "value": units}
-            lines.append({**line, "at": at, "entry": entry})
-    return lines, total
+            yield {**line, "at": at, "entry": entry}
 
 
-def chained(lines: list[dict[str, Any]]) -> str:
-    """Writes lines of a journal, each with the hash of the one before."""
-    written, previous = [], bytes(32)
+def chained(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yields the text of lines of a journal, each with the hash of the one before."""
+    previous = bytes(32)
     for line in lines:
         bare = {name: value for name, value in line.items() if name not in ("hash", "previous")}
         text = json.dumps(bare, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
         digest = hashlib.sha256(previous + text.encode()).digest()
         whole = {**bare, "hash": digest.hex(), "previous": previous.hex()}
-        written.append(json.dumps(whole, separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n")
+        yield json.dumps(whole, separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n"
         previous = digest
-    return "".join(written)
 
 
 def ask(port: int, target: str) -> tuple[int, bytes]:
@@ -104,9 +106,14 @@ def main() -> int:
         [journal] = sorted(gate.audit_folder.glob("audit-*-00000001.jsonl"))
         head, *real = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
         [sending, executed] = [line for line in real if line.get("entry", {}).get("claim") == "request/real-0"][:2]
-        made, total = make_lines(sending, executed, arguments.count)
-        journal.write_text(chained([head, *made, *real]), encoding="utf-8")
+        made = make_lines(sending, executed, arguments.count)
+        total = Decimal(sum(amounts(arguments.count))) / 1_000_000
+        with journal.open("w", encoding="utf-8") as written:
+            written.writelines(chained(itertools.chain([head], made, real)))
+        print(f"the journal has {journal.stat().st_size / 1024 / 1024:.0f} MiB", flush=True)
+        begin = time.monotonic()
         gate.start()
+        print(f"the gate starts within {time.monotonic() - begin:.1f} s", flush=True)
         check_pages(report, port, arguments.count + REAL, total + REAL * 10)
         if arguments.screenshots:
             take_screenshots(port)
@@ -125,11 +132,24 @@ def check_pages(report: Report, port: int, count: int, total: Decimal) -> None:
     report.check_that("the journal is read", is_read, "it is still being read")
     whole = time.monotonic() - begin
     print(f"{count} payments: the first answer after {first * 1000:.0f} ms, all read after {whole:.1f} s")
+    today = json.loads(ask(port, "payments/days?days=1")[1])["days"][0]["day"]
     for target in (
         "payments?limit=50",
+        f"payments?limit=50&from={today}",
+        "payments?limit=50&status=unknown",
         "payments?limit=50&sort=value",
         "payments?limit=50&caller=erp",
+        "payments?limit=50&amountFrom=800",
+        "payments?limit=50&from=2020-01-01T00:00:01Z",
+        "payments?limit=50&destination=nobody",
+        "payments?limit=50&text=made-77",
+        "payments?limit=50&text=no-such-thing",
+        "payments/production/made-7",
+        "history/production/made-7",
+        "history/production/real-1",
+        f"payments/statement?day={today}",
         "payments/days",
+        "payments/days?days=90",
     ):
         times = []
         for _ in range(PAGES):
@@ -138,7 +158,10 @@ def check_pages(report: Report, port: int, count: int, total: Decimal) -> None:
             times.append(time.monotonic() - begin)
         report.check_that(f"{target} is answered", status == 200, body[:300])
         report.check_that(f"{target} is small", len(body) <= MAX_PAGE_BYTES, len(body))
-        print(f"{target}: median {sorted(times)[PAGES // 2] * 1000:.0f} ms, longest {max(times) * 1000:.0f} ms")
+        print(
+            f"{target}: median {sorted(times)[PAGES // 2] * 1000:.0f} ms, longest {max(times) * 1000:.0f} ms",
+            flush=True,
+        )
     answer = json.loads(ask(port, "payments?limit=50")[1])
     report.check_that("all payments are counted", answer["count"] == count and answer["complete"], answer["count"])
     [paid] = [one for one in answer["sums"] if one["status"] == "paid"]

@@ -277,3 +277,47 @@ pub(super) fn in_units(time: Duration) -> String {
         secs => format!("{} days", secs / 86_400),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRODUCTION: Environment = Environment::Production;
+
+    fn open() -> DoctorReport {
+        let mut report = DoctorReport::of(vec![PRODUCTION]);
+        report.money(PRODUCTION, true);
+        report
+    }
+
+    #[test]
+    fn nothing_is_called_well_beside_something_unknown() {
+        type Told = fn(&mut DoctorReport);
+        let cases: [(Told, ExitReason); 5] = [
+            (|report| report.well("gate", None, "answers"), ExitReason::Done),
+            (|report| report.find("one", "mend it"), ExitReason::Unwell),
+            (|report| report.unknown("disk", None, "cannot be looked at"), ExitReason::Uncertain),
+            (|report| report.environments.push(Environment::Sandbox), ExitReason::Uncertain),
+            (|report| report.money(PRODUCTION, false), ExitReason::MoneyClosed),
+        ];
+        let mut all = open();
+        let mut worst = 0;
+        for (told, ending) in cases {
+            let mut report = open();
+            told(&mut report);
+            assert_eq!(report.ending(), ending, "{report:?}");
+            assert_eq!(report.json()["healthy"], ending == ExitReason::Done);
+            assert_eq!(report.lines().contains("No problems found."), ending == ExitReason::Done);
+            assert_eq!(report.lines().contains("NOT ALL IS KNOWN"), ending == ExitReason::Uncertain);
+            // What is worse is not hidden by what is better.
+            told(&mut all);
+            worst = worst.max(rank(all.ending()));
+            assert_eq!(rank(all.ending()), worst);
+        }
+    }
+
+    fn rank(ending: ExitReason) -> usize {
+        let order = [ExitReason::Done, ExitReason::Unwell, ExitReason::Uncertain, ExitReason::MoneyClosed];
+        order.iter().position(|one| *one == ending).unwrap()
+    }
+}

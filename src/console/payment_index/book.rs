@@ -29,6 +29,15 @@ pub(in crate::console) struct PaymentVote {
     pub is_withdrawn: bool,
 }
 
+/// The part of the journal in which all entries of a payment are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::console) struct EntrySpan {
+    /// The first entry; `None` where it is not known.
+    pub begin: Option<FilePosition>,
+    /// Behind the last entry.
+    pub end: FilePosition,
+}
+
 /// One payment.
 #[derive(Clone, Debug)]
 pub(in crate::console) struct PaymentRow {
@@ -45,6 +54,7 @@ pub(in crate::console) struct PaymentRow {
     /// The number of that entry; 0 until it is read.
     pub number: u64,
     pub place: FilePosition,
+    span: EntrySpan,
     pub status: PaymentStatus,
     pub event: &'static str,
     pub changed_at: StoreTime,
@@ -98,6 +108,11 @@ impl PaymentBook {
 
     pub fn row(&self, key: &PaymentKey) -> Option<&PaymentRow> {
         self.rows.get(key).filter(|row| row.number > 0)
+    }
+
+    /// Returns where those entries of a payment are that were read.
+    pub fn span_of(&self, key: &PaymentKey) -> Option<EntrySpan> {
+        self.rows.get(key).map(|row| row.span)
     }
 
     /// Returns the groups of payments whose call is known, and their sums.
@@ -154,6 +169,8 @@ impl PaymentBook {
             .rows
             .entry(key)
             .or_insert_with(|| PaymentRow::empty(shared(&mut self.terms, Arc::new(terms.clone())), at, fact.place));
+        row.span.begin = row.span.begin.min(Some(fact.place));
+        row.span.end = row.span.end.max(fact.end);
         let (name, unknown) = if row.number > 0 {
             let known = self.by_time.remove(&(row.at, row.number, environment));
             (known.unwrap_or(name), self.groups.remove(row.group(environment), row.sum()))
@@ -266,6 +283,7 @@ impl PaymentRow {
             at,
             number: 0,
             place,
+            span: EntrySpan { begin: Some(place), end: place },
             status: PaymentStatus::Sending,
             event: "",
             changed_at: at,

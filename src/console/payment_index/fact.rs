@@ -62,6 +62,8 @@ pub(in crate::console) struct PaymentFact {
     pub number: u64,
     pub at: StoreTime,
     pub place: FilePosition,
+    /// Where the next line begins.
+    pub end: FilePosition,
     pub operation: String,
     pub issuer: String,
     pub subject: String,
@@ -134,6 +136,7 @@ impl PaymentFact {
             number: outstanding.number.as_u64(),
             at: outstanding.at,
             place,
+            end: behind(line, place),
             operation: text("/operation")?,
             issuer: text("/owner/issuer")?,
             subject: text("/owner/subject")?,
@@ -148,6 +151,11 @@ impl PaymentFact {
             kind,
         })
     }
+}
+
+/// Returns where the line behind this one begins.
+pub(super) fn behind(line: &[u8], place: FilePosition) -> FilePosition {
+    FilePosition { offset: place.offset.saturating_add(line.len() as u64).saturating_add(1), ..place }
 }
 
 impl DecidedCall {
@@ -237,6 +245,7 @@ impl PaymentFact {
             number,
             at,
             place: FilePosition { sequence: 1, offset: number },
+            end: FilePosition { sequence: 1, offset: number.saturating_add(1) },
             operation: "createSwap".to_owned(),
             issuer: "main".to_owned(),
             subject: subject.to_owned(),

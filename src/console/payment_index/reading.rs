@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::book::PaymentBook;
-use super::fact::PaymentFact;
+use super::book::{EntrySpan, PaymentBook, PaymentKey};
+use super::fact::{PaymentFact, behind};
 use super::stage::ForeignFact;
 use crate::adapters::audit::{FilePosition, ReadBudget, Skip, read_backwards};
 use crate::base::ids::OperationId;
@@ -73,6 +73,19 @@ impl PaymentIndex {
         Ok(read)
     }
 
+    /// Returns where the entries of a claim are; `None` where the book does not know, or nobody has looked at payments.
+    pub fn span_of(&self, catalog: &Catalog, key: &PaymentKey) -> std::io::Result<Option<EntrySpan>> {
+        if self.read.lock().unwrap_or_else(PoisonError::into_inner).newest.is_none() {
+            return Ok(None);
+        }
+        let read = self.caught_up(catalog)?;
+        // What was written since must be in the book.
+        let is_current = read.unread.iter().all(|part| part.lower.is_none());
+        let span = read.book.span_of(key).filter(|_| is_current);
+        let known = |span: EntrySpan| EntrySpan { begin: span.begin.filter(|_| read.is_complete()), ..span };
+        Ok(span.map(known))
+    }
+
     /// Reads the rest in a task of its own, unless one does already.
     pub fn fill(self: &Arc<Self>, catalog: Arc<Catalog>, mut stopping: watch::Receiver<bool>) {
         if self.is_filling.swap(true, Ordering::AcqRel) {
@@ -119,8 +132,7 @@ impl PaymentIndex {
                 was_reached = true;
                 return ControlFlow::Break(());
             }
-            let behind = place.offset.saturating_add(line.len() as u64).saturating_add(1);
-            end.get_or_insert(FilePosition { offset: behind, ..place });
+            end.get_or_insert(behind(line, place));
             if let Some(fact) = PaymentFact::of_line(line, place) {
                 read_to = Some(fact.at);
                 if is_money(&fact.operation) {

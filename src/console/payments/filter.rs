@@ -150,7 +150,7 @@ impl PaymentFilter {
 impl SoughtText {
     fn matches(&self, claim: &str, row: &PaymentRow) -> bool {
         let terms = &*row.terms;
-        let has = |text: &str| text.to_lowercase().contains(&self.text);
+        let has = |text: &str| contains_in_any_case(text, &self.text);
         has(&shown_as(claim))
             || has(&terms.operation)
             || has(&terms.subject)
@@ -159,6 +159,14 @@ impl SoughtText {
             || row.approvers().any(|vote| has(&vote.subject))
             || row.hold.as_deref().is_some_and(has)
             || is_to(row, &self.names)
+    }
+}
+
+/// Whether a text contains another one, which is in lower case. Every payment is asked: plain texts are not copied.
+fn contains_in_any_case(text: &str, lower: &str) -> bool {
+    match text.is_ascii() {
+        true => text.as_bytes().windows(lower.len().max(1)).any(|part| part.eq_ignore_ascii_case(lower.as_bytes())),
+        false => text.to_lowercase().contains(lower),
     }
 }
 
@@ -178,4 +186,24 @@ fn day(name: &str, text: &str, is_end: bool) -> Result<StoreTime, Violation> {
         text.parse().map_err(|_| expected())?
     };
     Ok(StoreTime::of_micros(at.as_microsecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_found_in_any_case() {
+        for (text, sought, is_found) in [
+            ("Invoice-77", "voice-7", true),
+            ("Invoice-77", "voice-8", false),
+            ("Invoice-77", "invoice-777", false),
+            ("", "a", false),
+            ("MÜNCHEN", "münch", true),
+            ("munchen", "münch", false),
+            ("הנהלת 7", "7", true),
+        ] {
+            assert_eq!(contains_in_any_case(text, sought), is_found, "{text} {sought}");
+        }
+    }
 }

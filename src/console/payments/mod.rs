@@ -119,12 +119,15 @@ impl PaymentQuery {
     ) -> PaymentTally {
         let mut tally = PaymentTally::new(self.limit, self.after);
         let is_seen = |environment, terms: &PaymentTerms| is_visible(visibility, roles, environment, terms);
+        let is_wanted =
+            |key: &PaymentKey, row: &PaymentRow| self.filter.matches(key, row) && is_seen(key.0, &row.terms);
         if !self.filter.is_of_groups() {
-            let is_wanted =
-                |(key, row): &(&PaymentKey, &PaymentRow)| self.filter.matches(key, row) && is_seen(key.0, &row.terms);
-            for (key, row) in book.rows().inspect(|(_, row)| looked_at(row)).filter(is_wanted) {
-                tally.add(row.status, &row.terms, row.sum());
-                self.offer(key, row, &mut tally);
+            for (key, row) in book.rows() {
+                looked_at(row);
+                if is_wanted(key, row) {
+                    tally.add(row.status, &row.terms, row.sum());
+                    self.offer(key, row, &mut tally);
+                }
             }
             return tally;
         }
@@ -138,9 +141,7 @@ impl PaymentQuery {
         for (key, row) in self.candidates(days, book) {
             looked_at(row);
             // Most payments are not of this page: this is asked first.
-            let is_wanted =
-                tally.wants(self.order.key(row)) && self.filter.matches(key, row) && is_seen(key.0, &row.terms);
-            if is_wanted {
+            if tally.wants(self.order.key(row)) && is_wanted(key, row) {
                 self.offer(key, row, &mut tally);
             }
             if self.order == PaymentOrder::Time && tally.is_full() {

@@ -194,8 +194,11 @@ function searchView() {
   return { title: "History", element: h("div", { class: "page" }, h("h1", {}, "History"), form, source, list, status) };
 }
 
+/** Stands where not the whole audit log was searched. */
+const NOT_ALL = "The audit log reaches back further than was searched: “sluice audit show” finds older entries.";
+
 /**
- * Returns the entries of a request, the oldest first, and the node whose audit log has them.
+ * Returns the entries of a request, the oldest first, the node whose audit log has them, and what is to be said of them.
  * @param {string} environment
  * @param {string} request
  */
@@ -211,7 +214,7 @@ export async function entriesOf(environment, request) {
     entries.unshift(...page.body.entries);
     [after, source] = [page.body.next, page.body.of];
   }
-  return { entries, source };
+  return { entries, source, note: after === null ? "" : NOT_ALL };
 }
 
 /**
@@ -223,7 +226,7 @@ function requestView(environment, request) {
   const body = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
   async function refresh() {
-    /** @type {{ entries: AuditLine[], source: string }} */
+    /** @type {{ entries: AuditLine[], source: string, note: string }} */
     let found;
     try {
       found = await entriesOf(environment, request);
@@ -231,8 +234,8 @@ function requestView(environment, request) {
       if (last === "") fill(body, errorBox(failure, asFailure(failure).status === 404 ? undefined : refresh));
       return;
     }
-    const { entries, source } = found;
-    const text = JSON.stringify(entries);
+    const { entries, source, note } = found;
+    const text = JSON.stringify([entries, note]);
     if (text === last) return;
     last = text;
     const call = entries.map(({ entry }) => entry).find((entry) => entry.owner);
@@ -247,12 +250,13 @@ function requestView(environment, request) {
           call.requester && ` for ${call.requester}`,
         ),
       entries.length === 0
-        ? h("p", { class: "muted" }, "The audit log of this node has no entries of this request.")
+        ? note === "" && h("p", { class: "muted" }, "The audit log of this node has no entries of this request.")
         : h(
             "ol",
             { class: "story" },
             entries.map((entry) => entryItem(entry, false)),
           ),
+      note !== "" && h("p", { class: "muted" }, note),
       source && h("p", { class: "muted" }, `From the audit log of node ${source}.`),
     );
   }

@@ -402,14 +402,14 @@ function paymentView(environment, name) {
   async function refresh() {
     try {
       const path = `${environment}/${encodeURIComponent(name).replaceAll("%3A", ":")}`;
-      const [{ body: payment }, { entries }] = await Promise.all([
+      const [{ body: payment }, { entries, note }] = await Promise.all([
         get(`payments/${path}`),
         entriesOf(environment, name),
       ]);
-      const text = JSON.stringify([payment, entries]);
+      const text = JSON.stringify([payment, entries, note]);
       if (text === last) return;
       last = text;
-      fill(body, drawPayment(payment), story(entries));
+      fill(body, drawPayment(payment), story(entries, note));
     } catch (failure) {
       if (last === "") fill(body, errorBox(failure, asFailure(failure).status === 404 ? undefined : refresh));
     }
@@ -425,8 +425,11 @@ function paymentView(environment, name) {
   return { title: name, element, refresh };
 }
 
-/** @param {AuditLine[]} entries */
-function story(entries) {
+/**
+ * @param {AuditLine[]} entries
+ * @param {string} note
+ */
+function story(entries, note) {
   return h(
     "section",
     { class: "card", "aria-labelledby": "story" },
@@ -436,6 +439,7 @@ function story(entries) {
       { class: "story" },
       entries.map((entry) => entryItem(entry, false)),
     ),
+    note !== "" && h("p", { class: "muted" }, note),
   );
 }
 

@@ -32,7 +32,7 @@ fn a_store_moves_into_a_redis_without_forgetting_a_claim_and_starts_closed() {
     assert_eq!(told(&swap("in-doubt").send(gate.production())), "502 OUTCOME_UNKNOWN unknown");
     let setup = gate.end();
     let export = text(&setup.path("export"));
-    run(&["store", "export", "--folder", &text(&setup.path("sluice-data")), "--output", &export]).unwrap();
+    run(&["store", "export", "--folder", &text(&setup.path("sluice-data")), "--to", &export]).unwrap();
 
     let setup = setup
         .set("store", "kind", "redis")

@@ -181,6 +181,9 @@ fn a_person_sees_the_calls_that_their_roles_may_see() {
         assert_eq!(days == 0, seen == 0);
         let exported = ask(&gate, "POST", "payments/export", &token, Some(json!({"format": "csv"})));
         assert_eq!(exported.json()["rows"], json!(seen));
+        let day = found("payments/days?days=1").json()["days"][0]["day"].as_str().unwrap().to_owned();
+        let statement = found(&format!("payments/statement?day={day}"));
+        assert_eq!((statement.status, statement.json()["lines"] == json!([])), (200, seen == 0), "{statement}");
     }
 }
 

@@ -105,7 +105,7 @@ fn an_older_store_beside_a_newer_journal_is_built_anew() {
     assert_eq!(pay(&gate, "before"), "200 - executed");
     let setup = gate.end();
     let (data, export) = (text(&setup.path("sluice-data")), text(&setup.path("export")));
-    store(&["export", "--folder", &data, "--output", &export]);
+    store(&["export", "--folder", &data, "--to", &export]);
     let gate = setup.start();
     for request_id in ["after", "and-after"] {
         assert_eq!(pay(&gate, request_id), "200 - executed");

@@ -93,7 +93,7 @@ fn a_redis_is_restored_from_its_backup_and_its_gates_go_on_with_their_journals()
     let [left, right] = ["left", "right"].map(|node| of_redis(&upstreams, &redis, node).start());
     let past = Past::of(&upstreams, &left, &right);
     let (config, backup) = (text(&left.path("sluice.toml")), text(&left.path("backup.jsonl")));
-    let back_up = || store(&["backup", "--redis", "--config", &config, "--output", &backup]);
+    let back_up = || store(&["backup", "--redis", "--config", &config, "--to", &backup]);
 
     let why = back_up().unwrap_err();
     assert!(why.contains("gates use the store in this Redis: `left`, `right`; stop all of them"), "{why}");
@@ -147,7 +147,7 @@ fn a_redis_moves_into_an_embedded_store_and_back() {
     let config = text(&left.write());
     let (first, second) = (text(&left.path("first.jsonl")), text(&left.path("second.jsonl")));
     let folder = text(&left.path("sluice-data"));
-    store(&["export", "--redis", "--config", &config, "--output", &first]).unwrap();
+    store(&["export", "--redis", "--config", &config, "--to", &first]).unwrap();
     store(&["import", "--folder", &folder, "--input", &first, "--node", "left"]).unwrap();
     let why = store(&["import", "--folder", &folder, "--input", &first]).unwrap_err();
     assert!(why.contains("already contains a store: name an empty folder"), "{why}");
@@ -162,7 +162,7 @@ fn a_redis_moves_into_an_embedded_store_and_back() {
 
     let left = left.end();
     verify(&[&left.path("sluice-audit")]);
-    store(&["export", "--folder", &folder, "--output", &second]).unwrap();
+    store(&["export", "--folder", &folder, "--to", &second]).unwrap();
     redis.ask(&["FLUSHALL"]);
     let left = left.set("store", "kind", "redis");
     left.write();
@@ -186,7 +186,7 @@ fn what_was_paid_after_the_backup_is_not_paid_again() {
     let past = Past::of(&upstreams, &left, &right);
     let (left, right) = (left.end(), right.end());
     let (config, backup) = (text(&left.write()), text(&left.path("backup.jsonl")));
-    store(&["backup", "--redis", "--config", &config, "--output", &backup]).unwrap();
+    store(&["backup", "--redis", "--config", &config, "--to", &backup]).unwrap();
     let (left, right) = (left.start(), right.start());
     let later = paid(&upstreams.0, "later", right.production());
     let (left, right) = (left.end(), right.end());

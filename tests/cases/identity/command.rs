@@ -29,7 +29,7 @@ fn made(config: &Path, more: &[&str]) -> String {
 fn a_token_for_what_init_wrote_passes_such_a_gate() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("sluice.toml");
-    let (code, text) = run(&["init", "--output", config.to_str().unwrap()]);
+    let (code, text) = run(&["init", "--to", config.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{text}");
     let token = made(&config, &["--subject", "ada", "--lifetime-secs", "60"]);
 

@@ -100,7 +100,7 @@ fn check_tells_what_is_wrong_with_policies() {
 fn the_policies_that_init_writes_hold() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sluice.toml");
-    let output = sluice(&["init", "--output", file.to_str().unwrap()]).output().unwrap();
+    let output = sluice(&["init", "--to", file.to_str().unwrap()]).output().unwrap();
     assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("policies"));
     let policies = std::fs::read_to_string(folder.path().join("policies/rates.toml")).unwrap();
     let upstream = Upstream::start();

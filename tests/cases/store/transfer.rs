@@ -93,12 +93,12 @@ async fn an_import_is_what_was_exported_and_closed_for_money() {
     let (old, new, file) = (home.path().join("old"), home.path().join("new"), home.path().join("export"));
     let clock = Hand::at(LATER);
     fill(&old, &clock).await;
-    assert!(done(&store(&["export", "--folder", text(&old), "--output", text(&file)])).contains("lines"));
+    assert!(done(&store(&["export", "--folder", text(&old), "--to", text(&file)])).contains("lines"));
     let exported = fs::read_to_string(&file).unwrap();
     assert_eq!(done(&store(&["export", "--folder", text(&old)])), exported);
     assert!(!exported.contains("IBAN"));
     assert!(exported.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
-    let again = store(&["export", "--folder", text(&old), "--output", text(&file)]);
+    let again = store(&["export", "--folder", text(&old), "--to", text(&file)]);
     assert!(refused(&again).contains("cannot be written"));
 
     let told = done(&store(&["import", "--folder", text(&new), "--input", text(&file), "--node", "node-9"]));
@@ -124,7 +124,7 @@ async fn an_import_is_what_was_exported_and_closed_for_money() {
     // A store that was restored before is restored again.
     let third = home.path().join("third");
     let second_file = home.path().join("second");
-    done(&store(&["export", "--folder", text(&new), "--output", text(&second_file)]));
+    done(&store(&["export", "--folder", text(&new), "--to", text(&second_file)]));
     done(&store(&["import", "--folder", text(&third), "--input", text(&second_file)]));
     is_closed(&open(&third, &clock)).await;
 }
@@ -170,7 +170,7 @@ async fn a_backup_is_a_store_that_starts_closed() {
     let before = seen(&open(&old, &clock)).await;
     fs::create_dir(&new).unwrap();
     let copy = new.join(FILE);
-    let arguments = ["backup", "--folder", text(&old), "--output", text(&copy)];
+    let arguments = ["backup", "--folder", text(&old), "--to", text(&copy)];
     assert!(done(&store(&arguments)).contains("bytes"));
     assert!(refused(&store(&arguments)).contains("exists"));
     let restored = open(&new, &clock);
@@ -188,9 +188,9 @@ async fn a_store_in_use_and_one_that_is_not_there_are_told() {
     let (used, none, file) = (home.path().join("used"), home.path().join("none"), home.path().join("file"));
     let _open = open(&used, &Hand::at(BEGIN));
     for what in ["export", "backup"] {
-        let output = store(&[what, "--folder", text(&used), "--output", text(&file)]);
+        let output = store(&[what, "--folder", text(&used), "--to", text(&file)]);
         assert!(refused(&output).contains("stop that process"), "{output:?}");
-        let output = store(&[what, "--folder", text(&none), "--output", text(&file)]);
+        let output = store(&[what, "--folder", text(&none), "--to", text(&file)]);
         assert!(refused(&output).contains("there is no store"), "{output:?}");
         assert!(!none.exists() && !file.exists());
     }
@@ -207,7 +207,7 @@ async fn a_freeze_of_before_stays() {
     let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Freeze, name: "all".to_owned() };
     let freeze = Step::Create { key: key.clone(), value: bytes("{}"), keep: Keep::Forever };
     does(&open(&old, &clock), vec![freeze, add(Index::Frozen, "all", secs(0))]).await;
-    done(&store(&["export", "--folder", text(&old), "--output", text(&file)]));
+    done(&store(&["export", "--folder", text(&old), "--to", text(&file)]));
     done(&store(&["import", "--folder", text(&new), "--input", text(&file)]));
     let new = open(&new, &clock);
     assert!(new.read(&key).await.unwrap().0.is_some());

@@ -94,7 +94,7 @@ async fn every_item_moves_from_any_store_into_any_other() {
 
     let (here, there) = (configured(&redis), configured(&other));
     done(&at_redis("import", &here, &["--input", text(&one)]));
-    let told = done(&at_redis("backup", &here, &["--output", text(&two)]));
+    let told = done(&at_redis("backup", &here, &["--to", text(&two)]));
     assert!(told.contains("lines and an end line, verified"), "{told}");
     let second = fs::read_to_string(&two).unwrap();
     assert_eq!(content(&second), content(&first));

@@ -51,6 +51,9 @@ fn a_payment_is_the_same_in_whatever_order_its_entries_come() {
         turned.rotate_left(turn);
         turned.into_iter().for_each(|fact| backwards.add(fact));
         assert_eq!(described(&backwards), described(&forwards), "{turn}");
+        let place = |offset| FilePosition { sequence: 1, offset };
+        let span = backwards.span_of(&(Environment::Production, "request/r-1".into()));
+        assert_eq!(span, Some(EntrySpan { begin: Some(place(1)), end: place(9) }));
     }
 }
 
@@ -136,4 +139,18 @@ fn a_sum_with_too_many_digits_is_known_again_when_the_payment_that_made_it_so_le
     assert_eq!(amount(&book, PaymentStatus::Waiting).as_deref(), Some("12.5"));
     assert_eq!(amount(&book, PaymentStatus::Cancelled), Some(huge));
     assert_groups_are_sums(&book);
+}
+
+#[test]
+fn a_sum_of_payments_of_which_one_states_no_amount_is_not_known() {
+    let mut book = PaymentBook::new(10);
+    let FactKind::Decided(mut unstated) = decided("5") else { unreachable!() };
+    unstated.amount = None;
+    for (number, kind) in [(1, decided("5")), (2, FactKind::Decided(unstated))] {
+        let at = StoreTime::of_micros(i64::try_from(number).unwrap());
+        let name = format!("request/r-{number}");
+        book.add(PaymentFact::of_swap(&name, (number, at), "pay", Some(PaymentStatus::Waiting), kind));
+        let amount = book.groups().next().unwrap().1.amount().map(|amount| amount.to_string());
+        assert_eq!(amount.as_deref(), (number == 1).then_some("5"));
+    }
 }
