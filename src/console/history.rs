@@ -146,7 +146,7 @@ async fn find(
             found.extend(sought.match_line(line, &needles).filter(shows));
             if found.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        Ok((found, place.filter(|_| !is_over)))
+        Ok::<_, std::io::Error>((found, place.filter(|_| !is_over)))
     });
     match reading.await {
         Ok(Ok(found)) => Ok(found),
