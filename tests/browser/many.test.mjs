@@ -99,6 +99,7 @@ test("a hold whose bytes are not those that were shown gets no vote with the oth
   }));
   await page.getByRole("button", { name: "Approve 2 you looked at…" }).click();
   const dialog = page.getByRole("dialog");
+  await dialog.getByText("One vote for each that is marked.").waitFor();
   for (const box of await dialog.getByRole("checkbox").all()) await box.check();
   await confirm(page, "Approve those marked");
   await dialog.getByText(/^1 approved\. Not approved: .+: it is not what was shown; look at it again/).waitFor();
