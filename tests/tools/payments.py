@@ -55,7 +55,7 @@ def make_lines(sending: dict[str, Any], executed: dict[str, Any], count: int) ->
         words = f"{units // 1_000_000}.{units % 1_000_000:06}"
         at = f"{(begin + timedelta(seconds=nth)).isoformat(timespec='microseconds').replace('+00:00', 'Z')}"
         for line in (sending, executed):
-            entry = {name: value for name, value in line["entry"].items() if name != "steps"}
+            entry = {name: value for name, value in line["entry"].items() if name not in ("steps", "values")}
             entry["claim"] = f"request/made-{nth}"
             entry["owner"] = {"issuer": "tools", "subject": CALLERS[nth % len(CALLERS)]}
             if "operands" in entry:
