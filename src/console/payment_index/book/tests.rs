@@ -144,9 +144,8 @@ fn a_sum_with_too_many_digits_is_known_again_when_the_payment_that_made_it_so_le
 #[test]
 fn a_sum_of_payments_of_which_one_states_no_amount_is_not_known() {
     let mut book = PaymentBook::new(10);
-    let FactKind::Decided(mut unstated) = decided("5") else { unreachable!() };
-    unstated.amount = None;
-    for (number, kind) in [(1, decided("5")), (2, FactKind::Decided(unstated))] {
+    let unstated = DecidedCall { amount: None, ..DecidedCall::of_amount("5") };
+    for (number, kind) in [(1, decided("5")), (2, FactKind::Decided(Box::new(unstated)))] {
         let at = StoreTime::of_micros(i64::try_from(number).unwrap());
         let name = format!("request/r-{number}");
         book.add(PaymentFact::of_swap(&name, (number, at), "pay", Some(PaymentStatus::Waiting), kind));
