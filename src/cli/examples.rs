@@ -29,6 +29,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "sluice audit verify sluice-audit",
             "sluice audit verify gate-1/audit gate-2/audit --checkpoints checkpoints.jsonl --public-key audit.pub",
+            "sluice audit verify sluice-audit --people --root 4cf1f2…",
         ],
     ),
     (

@@ -157,6 +157,7 @@ impl<'l> HoldViewer<'l> {
         if let (true, Ok(body)) = (sees, std::str::from_utf8(&hold.sent.body)) {
             let sent = json!({ "method": hold.method.as_str(), "target": hold.sent.target, "body": body });
             shown.insert("sent".to_owned(), sent);
+            shown.insert("figures".to_owned(), hold.causes.figures().into());
         }
         if let Some(intent) = view.intent.as_ref().filter(|_| hold.state.is_open()) {
             let policies = &self.snapshot.policies;

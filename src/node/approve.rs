@@ -15,8 +15,8 @@ use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, Owner};
 use crate::stations::decide::{evaluate, progress};
 use crate::stations::hold::{
-    self, Hold, HoldNote, NONCE_BYTES, SeenHold, SentSignature, SignedVote, StandIns, Vote, VoteAction, VoteChallenge,
-    VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
+    self, Hold, HoldNote, NONCE_BYTES, SeenHold, SentSignature, SignedAmounts, SignedVote, StandIns, Vote, VoteAction,
+    VoteChallenge, VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
 };
 use crate::stations::reply::{HeldCall, Reply, held};
 
@@ -169,6 +169,7 @@ async fn signature(
     match sent.verify(here, said.person, ground, (challenge.as_ref(), counter.as_ref())) {
         Ok((signed, steps)) => Ok((Some(signed), steps)),
         Err(refused) => {
+            node.metrics.signature_refused(environment.as_str(), refused.as_str());
             tracing::warn!(hold = %here.value.id, reason = %refused, "the signature of a vote is refused");
             Err(VoteError::Refused(VoteRefusal::BadSignature(refused)))
         }
@@ -198,7 +199,9 @@ pub async fn ask_for_signature(
     let (stand_ins, now) = node.stand_ins(key.environment).await?;
     let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
     let here = Versioned { key, version: record.version, at: record.at, value: &hold };
-    let approvals = asked_now(node, policies, &hold, read_again(catalog, key.environment, &hold).as_ref());
+    let intent = read_again(catalog, key.environment, &hold);
+    let approvals = asked_now(node, policies, &hold, intent.as_ref());
+    let amounts = SignedAmounts::stated_by(intent.as_ref().and_then(Intent::movement));
     let hearing = node.hearing(key.environment, policies, &stand_ins, now);
     may_say((&hold, record.at), VoteAction::Approve, person, seen, &approvals, &hearing).map_err(VoteError::Refused)?;
     let not_enrolled = || VoteError::Refused(VoteRefusal::NotEnrolled);
@@ -208,8 +211,8 @@ pub async fn ask_for_signature(
         return Err(not_enrolled());
     }
     let policy = policies.version().to_owned();
-    let challenge = VoteChallenge { nonce, version: record.version, approvals, policy };
-    let statement = challenge.statement(&hold, person, (key.environment, signing));
+    let challenge = VoteChallenge { nonce, version: record.version, approvals, amounts, policy };
+    let statement = challenge.statement(hold.voted_call(), person, (key.environment, signing));
     let recorded = node.commit_lasting(challenge.record(here, person, &node.id)).await?;
     if recorded.is_none() {
         return Err(VoteError::Store(StoreFault::Away("the challenge was not recorded".to_owned())));

@@ -8,10 +8,12 @@
 //! | `joint_act` | two people who lift a freeze, or show that a call was executed |
 //! | `visibility` | whose calls a role sees at the console |
 //! | `activation` | the record of the set and the contract in force, and the commits that write it |
+//! | `signed_payments` | proves who agreed to a payment, from audit entries and archived sets |
 
 pub mod activation;
 pub mod agreement;
 pub mod joint_act;
 pub mod session;
 pub mod sign_in;
+pub mod signed_payments;
 pub mod visibility;

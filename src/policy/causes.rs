@@ -28,6 +28,12 @@ struct HoldCause {
     over: Option<OverWindow>,
 }
 
+/// Returns the digest of causes, each the name of its rule and its text.
+pub fn causes_digest<'c>(causes: impl Iterator<Item = (Option<&'c str>, &'c str)>) -> Fingerprint {
+    let parts = causes.flat_map(|(rule, text)| [rule.unwrap_or_default(), text]);
+    Fingerprint::of(&parts.map(str::as_bytes).collect::<Vec<_>>())
+}
+
 impl HoldCauses {
     /// Returns the causes of a verdict that holds a call.
     pub fn of(verdict: &Verdict) -> HoldCauses {
@@ -36,13 +42,17 @@ impl HoldCauses {
 
     /// Returns the digest that a vote names: SHA-256 over the rule and the text of each cause, each after its length.
     pub fn digest(&self) -> Fingerprint {
-        let parts = self.0.iter().flat_map(|cause| [cause.rule.as_deref().unwrap_or_default(), cause.text.as_str()]);
-        Fingerprint::of(&parts.map(str::as_bytes).collect::<Vec<_>>())
+        causes_digest(self.0.iter().map(|cause| (cause.rule.as_deref(), cause.text.as_str())))
     }
 
     /// Returns the digest that a signed vote names besides: SHA-256 over everything that releases go by, as JSON.
     pub fn figures_digest(&self) -> Fingerprint {
-        Fingerprint::of(&[json::to_form(self).as_bytes()])
+        Fingerprint::of(&[self.figures().as_bytes()])
+    }
+
+    /// Returns the text of that digest, so that a page computes it from what it shows.
+    pub fn figures(&self) -> String {
+        json::to_form(self)
     }
 
     /// Returns whether these contain all others, with figures at least as large.

@@ -59,9 +59,7 @@ impl Meaning {
         parts.extend(rules.descriptions.all().map(|(of, text)| (format!("description {of}"), Value::from(text))));
         parts.extend(rules.signing.iter().flat_map(Signing::parts));
         parts.extend(rules.valuation.slippage_millionths.map(|slippage| ("slippage".to_owned(), json!(slippage))));
-        let texts: Vec<(&str, String)> = parts.iter().map(|(name, part)| (name.as_str(), part.to_string())).collect();
-        let pieces: Vec<&[u8]> = texts.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect();
-        let version = Fingerprint::of(&pieces).to_hex();
+        let version = version_of(&parts);
         Meaning { parts, version }
     }
 
@@ -87,6 +85,13 @@ impl Meaning {
             changed: changed.map(|(name, _)| name.clone()).collect(),
         }
     }
+}
+
+/// Returns the digest of a meaning, by its parts.
+pub(super) fn version_of(parts: &BTreeMap<String, Value>) -> String {
+    let texts: Vec<(&str, String)> = parts.iter().map(|(name, part)| (name.as_str(), part.to_string())).collect();
+    let pieces: Vec<&[u8]> = texts.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect();
+    Fingerprint::of(&pieces).to_hex()
 }
 
 impl Changes {

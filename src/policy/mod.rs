@@ -8,6 +8,7 @@
 
 mod acquaintance;
 mod analysis;
+mod archived_rules;
 mod request;
 mod causes;
 mod condition;
@@ -58,8 +59,9 @@ pub use analysis::{
     LimitChange, LimitChangeKind, MemberChange, Mutant, MutantFate, OutcomeChange, PassMost, PassOperation, PassRow,
     PassTable, Payment, Proof,
 };
+pub use archived_rules::{ArchivedRules, UnreadableMeaning};
 pub use body_facts::{KeptOperands, Stated};
-pub use causes::HoldCauses;
+pub use causes::{HoldCauses, causes_digest};
 pub use condition::{Condition, SoughtValue, Ways};
 pub use descriptions::Descriptions;
 pub use explain::{Explanation, key_as_json, key_in_words};

@@ -76,6 +76,8 @@ interface Hold {
   /** Whether it waits for this person's signature. */
   mustSign?: boolean;
   sent?: SentRequest;
+  /** JSON: the reasons, with the figures that a signature names. */
+  figures?: string;
   paidBefore?: { destination: string; at?: string }[];
   limits?: HoldLimit[];
   /** Whether a destination was never paid before. */

@@ -130,18 +130,32 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
   assertNoProblems(...pages);
 });
 
-test("the page signs nothing else than it shows", CHROMIUM_ALONE, async () => {
-  const hold = await gate.holdSwap("signed-2");
-  const page = await signIn(browser, local, "ops-1");
-  await addAuthenticator(page);
-  await alterResponses(page, /\/challenge$/, (asked) => {
-    const stated = JSON.parse(asked.statement);
-    return { ...asked, statement: JSON.stringify({ ...stated, fingerprint: "0".repeat(64) }) };
+/** @type {[string, (stated: any) => object, string][]} */
+const LIES = [
+  ["other bytes", () => ({ fingerprint: "0".repeat(64) }), "something else than this page shows"],
+  ["other figures", () => ({ figures: "0".repeat(64) }), "something else than this page shows"],
+  [
+    "another amount",
+    ({ amounts }) => ({ amounts: { ...amounts, source: { ...amounts.source, amount: "1" } } }),
+    "other amounts than this page shows",
+  ],
+];
+
+for (const [at, [what, lie, told]] of LIES.entries()) {
+  test(`the page does not sign ${what} than it shows`, CHROMIUM_ALONE, async () => {
+    const hold = await gate.holdSwap(`signed-lie-${at}`);
+    const page = await signIn(browser, local, "ops-1");
+    await addAuthenticator(page);
+    await alterResponses(page, /\/challenge$/, (asked) => {
+      const stated = JSON.parse(asked.statement);
+      return { ...asked, statement: JSON.stringify({ ...stated, ...lie(stated) }) };
+    });
+    await openHold(page, hold);
+    await page.getByRole("button", { name: "Approve…" }).click();
+    await confirm(page, "Approve 2,500 USDT");
+    await page.getByText(told).waitFor();
+    const { body } = await gate.callConsole("GET", `holds/${hold.id}`, personToken("ops-1"));
+    assert.deepEqual(body.votes, []);
+    await page.close();
   });
-  await openHold(page, hold);
-  await page.getByRole("button", { name: "Approve…" }).click();
-  await confirm(page, "Approve 2,500 USDT");
-  await page.getByText("something else than this page shows").waitFor();
-  const { body } = await gate.callConsole("GET", `holds/${hold.id}`, personToken("ops-1"));
-  assert.deepEqual(body.votes, []);
-});
+}

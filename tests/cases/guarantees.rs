@@ -96,6 +96,7 @@ const GUARANTEES: &[Guarantee] = &[
         tests: &[
             "holds::signed::it_takes_two_signatures_and_a_word_is_none",
             "holds::signed::every_other_signature_is_refused",
+            "holds::proved::whatever_root_changes_is_named",
             "holds::judging::it_takes_its_whole_quorum_and_nobody_counts_twice",
             "holds::judging::nobody_judges_what_they_asked_for_whatever_credential_they_show",
             "holds::judging::a_vote_is_for_the_bytes_that_were_seen",

@@ -8,6 +8,7 @@ mod export;
 pub(super) mod files;
 mod forms;
 mod key;
+mod people;
 mod show;
 mod tail;
 mod verify;

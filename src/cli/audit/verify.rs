@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
+use super::people::{self, PeopleArgs, ProvedPeople};
 use crate::adapters::audit::{UnfitSnapshot, is_live, newest_snapshot, read_manifest};
 use crate::adapters::clock::SystemClock;
 use crate::audit::{
@@ -28,7 +29,11 @@ use crate::ports::Clock as _;
 /// who can write the audit files can also write checkpoints. Only signed checkpoints prove that nothing is
 /// missing; the last line says how far they do.
 ///
-/// Exits with 0 if nothing was found, with 3 otherwise.
+/// With `--people`, each payment that needed signed approvals is proved besides: who signed, for which bytes, amounts and
+/// reasons, by the keys of archived sets that follow each other from the digests that you give. In CSV, the rows are these
+/// payments.
+///
+/// Exits with 0 if nothing was found and everything is proved, with 3 otherwise.
 #[derive(Debug, Args)]
 pub(super) struct AuditVerifyArgs {
     /// Audit files, or folders of audit files
@@ -40,6 +45,8 @@ pub(super) struct AuditVerifyArgs {
     /// The public key that verifies checkpoints; may be given several times
     #[arg(long = "public-key", value_name = "FILE")]
     keys: Vec<PathBuf>,
+    #[command(flatten)]
+    people: PeopleArgs,
     /// Text for people, or JSON or CSV for programs
     #[arg(long, value_enum, default_value = "table")]
     output: OutputFormat,
@@ -52,8 +59,13 @@ const SETTLING_MICROS: i64 = 60_000_000;
 
 pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
     let report = verified(&arguments.paths, &arguments.checkpoints, &arguments.keys)?;
-    print(&arguments.output.text(|| report_in_words(&report), || as_json(&report), Some("findings")))?;
-    Ok(if report.flaw_count == 0 { ExitReason::Done } else { ExitReason::Faulty })
+    let people = arguments.people.people.then(|| people::prove(&arguments.paths, &arguments.people)).transpose()?;
+    let words = || report_in_words(&report) + &people.as_ref().map(ProvedPeople::in_words).unwrap_or_default();
+    let json = || with_people(as_json(&report), people.as_ref());
+    let rows = if people.is_some() { "payments" } else { "findings" };
+    print(&arguments.output.text(words, json, Some(rows)))?;
+    let is_good = report.flaw_count == 0 && people.as_ref().is_none_or(ProvedPeople::is_whole);
+    Ok(if is_good { ExitReason::Done } else { ExitReason::Faulty })
 }
 
 /// Verifies audit files and the checkpoints beside them, with further checkpoints and public keys.
@@ -183,6 +195,13 @@ fn as_json(report: &VerifyReport) -> Value {
         "highest": highest,
         "checkpoints": report.checkpoints,
     })
+}
+
+fn with_people(mut report: Value, people: Option<&ProvedPeople>) -> Value {
+    if let (Some(members), Some(people)) = (report.as_object_mut(), people) {
+        members.extend(people.as_json().map(|(name, value)| (name.to_owned(), value)));
+    }
+    report
 }
 
 fn flaw(flaw: &Flaw) -> Value {

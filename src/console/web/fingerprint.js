@@ -24,6 +24,34 @@ export async function causesDigest(reasons) {
   return digestOf(reasons.flatMap(({ rule, text }) => [rule ?? "", text]));
 }
 
+/**
+ * Returns the digest of figures that a signature names. Fails where these say something else than the reasons on the page.
+ * @param {Hold} hold
+ */
+export async function figuresDigest({ figures, reasons }) {
+  const wrong = new Error("The figures of the gate are not those that this page shows. Nothing was signed.");
+  if (figures === undefined) throw wrong;
+  /** @type {{ rule: string | null, text: string, over: { upTo: number, words: string } | null }[]} */
+  const told = JSON.parse(figures);
+  if (told.length !== reasons.length) throw wrong;
+  for (const [at, { rule, text, over }] of told.entries()) {
+    if ((rule ?? undefined) !== reasons[at].rule || text !== reasons[at].text) throw wrong;
+    if (over && (!text.includes(`up to ${over.words}:`) || unitsOf(over.words) !== String(over.upTo))) throw wrong;
+  }
+  return digestOf([figures]);
+}
+
+/**
+ * Returns the units of a figure in words: millionths of a USD, or calls.
+ * @param {string} words
+ */
+function unitsOf(words) {
+  const [number, unit] = words.split(" ");
+  const [whole, decimals = ""] = number.split(".");
+  const units = unit === "USD" ? `${whole}${decimals.padEnd(6, "0")}` : number;
+  return units.replace(/^0+(?=\d)/, "");
+}
+
 /** @param {string[]} texts */
 async function digestOf(texts) {
   const parts = texts.map((text) => new TextEncoder().encode(text));

@@ -3,6 +3,8 @@
 import { get, post } from "./api.js";
 import { ask } from "./dialog.js";
 import { errorBox, fill, h } from "./dom.js";
+import { figuresDigest } from "./fingerprint.js";
+import { movement } from "./words.js";
 
 /** ES256 and EdDSA, as WebAuthn numbers them. */
 const ALGORITHMS = [-7, -8];
@@ -66,11 +68,17 @@ export async function signVote(hold, { fingerprint, causes }) {
   /** @type {{ nonce: string, statement: string, rpId: string, credentials: string[] }} */
   const asked = (await post(`holds/${hold.id}/challenge`, { fingerprint, causes })).body;
   const stated = JSON.parse(asked.statement);
-  const expected = { word: "approve", hold: hold.id, environment: hold.environment, fingerprint, causes };
+  const figures = await figuresDigest(hold);
+  const expected = { word: "approve", hold: hold.id, environment: hold.environment, fingerprint, causes, figures };
   for (const [name, value] of Object.entries(expected)) {
     if (stated[name] !== value)
       throw new Error("The gate asks for a signature on something else than this page shows. Nothing was signed.");
   }
+  // The page has found these amounts in the bytes.
+  const shown = movement(hold).amounts;
+  const amounts = [stated.amounts.source.amount, stated.amounts.destination.amount].filter((one) => one !== null);
+  if (amounts.join(" ") !== shown.join(" "))
+    throw new Error("The gate asks for a signature on other amounts than this page shows. Nothing was signed.");
   const signed = await sign(asked.rpId, asked.credentials, await sha256(asked.statement));
   return { nonce: asked.nonce, ...signed };
 }

@@ -88,7 +88,7 @@ pub fn hold(
     steps.extend(grounds.guards());
     let entry = intent.entry(EntryKind::Held, trace).claim(&named.key, named.request_id.as_ref());
     let entry = entry.with("hold", id.as_str()).with("decision", grounds.to_json());
-    let entry = entry.with("operands", grounds.operands(intent, operand_key));
+    let entry = entry.with("operands", grounds.operands(intent, operand_key)).with("causes", hold.causes.to_json());
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
@@ -108,7 +108,7 @@ pub fn vote(
         .with("causes", vote.causes.to_hex())
         .with("for", voice.into_iter().collect::<Vec<_>>());
     let entry = match &vote.signed {
-        Some(signed) => entry.with("signed", signed),
+        Some(signed) => entry.with("signed", signed).with("figures", hold.causes.figures_digest().to_hex()),
         None => entry,
     };
     hold.votes.retain(|before| !before.person.is_same_person(&vote.person));

@@ -16,6 +16,7 @@
 //! of that moment, on the call read again from its stored bytes. Nobody approves their own request, nor does a stand-in
 //! for them.
 
+mod amounts;
 mod rebuild;
 mod room;
 mod commits;
@@ -28,6 +29,7 @@ mod signed_vote;
 mod summary;
 mod stored_form;
 
+pub use amounts::SignedAmounts;
 pub use commits::{
     approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, reopen_for_causes,
     vote, withdraw,
@@ -36,7 +38,7 @@ pub use owners::{Owners, member_of};
 pub use rebuild::{read_again, read_bytes};
 pub use room::{HoldRoom, HoldUse, NoPlace, PlaceConflict, windows_of_environment};
 pub use signature::{SentSignature, SignatureError, SignedVote, VoteChallenge};
-pub use signed_vote::{CHALLENGE_TIME, NONCE_BYTES, challenge_key, counter_key, is_nonce};
+pub use signed_vote::{CHALLENGE_TIME, NONCE_BYTES, VotedCall, challenge_key, counter_key, is_nonce};
 pub use stand_ins::{StandIn, StandInError, StandIns};
 pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 pub use stored_form::{UnreadableHold, decode_hold, encode_hold};

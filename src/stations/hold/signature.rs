@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::amounts::SignedAmounts;
 use crate::base::webauthn::{Assertion, AssertionError};
 use crate::ledger::Number;
 
@@ -18,6 +19,8 @@ pub struct VoteChallenge {
     /// The commit that wrote the hold as the voter was shown it.
     pub version: Number,
     pub approvals: BTreeSet<Arc<str>>,
+    /// What the call moves.
+    pub amounts: SignedAmounts,
     /// The version of the policies in force.
     pub policy: String,
 }
@@ -53,4 +56,23 @@ pub enum SignatureError {
     Refused(#[from] AssertionError),
     #[error("the counter of your authenticator stands where it stood before: somebody may have a copy of it")]
     Copied,
+}
+
+impl SignatureError {
+    /// Returns the reason in one word, for counting.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SignatureError::NoChallenge | SignatureError::OtherPolicies => "stale",
+            SignatureError::Copied => "copied",
+            SignatureError::Refused(error) => match error {
+                AssertionError::AuthenticatorData | AssertionError::ClientData => "form",
+                AssertionError::OtherDomain | AssertionError::OtherOrigin => "origin",
+                AssertionError::NotVerified => "unverified",
+                AssertionError::Synced => "synced",
+                AssertionError::OtherChallenge => "statement",
+                AssertionError::Signature => "signature",
+                AssertionError::UnknownKey => "key",
+            },
+        }
+    }
 }

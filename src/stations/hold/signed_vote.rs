@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::amounts::SignedAmounts;
 use super::owners::member_of;
 use super::signature::{SentSignature, SignatureError, SignedVote, VoteChallenge};
 use super::state::{Hold, Vote};
@@ -25,7 +26,7 @@ use crate::policy::{Signing, Voices};
 use crate::stations::claim::Owner;
 
 /// The format of these records. No other is read.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// How long a person has to sign.
 pub const CHALLENGE_TIME: Duration = Duration::from_secs(300);
 pub const NONCE_BYTES: usize = 32;
@@ -57,6 +58,7 @@ struct VoteStatement<'s> {
     hold: &'s HoldId,
     version: Number,
     approvals: &'s BTreeSet<Arc<str>>,
+    amounts: &'s SignedAmounts,
     fingerprint: Fingerprint,
     causes: Fingerprint,
     figures: Fingerprint,
@@ -65,20 +67,35 @@ struct VoteStatement<'s> {
     nonce: &'s str,
 }
 
+/// The call that a vote is for: its hold, its bytes, and the reasons that people were shown.
+#[derive(Clone, Copy, Debug)]
+pub struct VotedCall<'c> {
+    pub hold: &'c HoldId,
+    pub fingerprint: Fingerprint,
+    pub causes: Fingerprint,
+    pub figures: Fingerprint,
+}
+
 impl VoteChallenge {
     /// Returns the statement of a person's vote on a hold; its SHA-256 is the challenge for the passkey.
-    pub fn statement(&self, hold: &Hold, person: &Owner, (environment, signing): (Environment, &Signing)) -> String {
+    pub fn statement(
+        &self,
+        call: VotedCall<'_>,
+        person: &Owner,
+        (environment, signing): (Environment, &Signing),
+    ) -> String {
         json::to_form(&VoteStatement {
             statement: "sluice-vote-1",
             word: "approve",
             environment: environment.as_str(),
             installation: &signing.installation,
-            hold: &hold.id,
+            hold: call.hold,
             version: self.version,
             approvals: &self.approvals,
-            fingerprint: hold.fingerprint,
-            causes: hold.causes.digest(),
-            figures: hold.causes.figures_digest(),
+            amounts: &self.amounts,
+            fingerprint: call.fingerprint,
+            causes: call.causes,
+            figures: call.figures,
             policy: &self.policy,
             person: member_of(person),
             nonce: &self.nonce,
@@ -142,7 +159,7 @@ impl SentSignature {
         }
         let signed =
             SignedVote { challenge: asked, credential: self.credential.clone(), assertion: self.assertion.clone() };
-        let now = signed.verify(hold, person, (environment, signing))?;
+        let now = signed.verify(hold.voted_call(), person, (environment, signing))?;
         let key = counter_key(environment, &self.credential);
         let before = counter.and_then(|record| Some((record.version, counter_of(record)?)));
         let is_stuck = before.is_some_and(|(_, before)| before > 0 && now <= before);
@@ -166,15 +183,26 @@ fn counter_of(record: &Record) -> Option<u32> {
 }
 
 impl SignedVote {
-    /// Verifies that a person signed a vote on this hold; returns the passkey's counter.
-    fn verify(&self, hold: &Hold, person: &Owner, ground: (Environment, &Signing)) -> Result<u32, AssertionError> {
-        let statement = self.challenge.statement(hold, person, ground);
+    /// Verifies that a person signed a vote on this call; returns the passkey's counter.
+    pub fn verify(
+        &self,
+        call: VotedCall<'_>,
+        person: &Owner,
+        ground: (Environment, &Signing),
+    ) -> Result<u32, AssertionError> {
+        let statement = self.challenge.statement(call, person, ground);
         let voter = member_of(person);
         ground.1.verify((&voter, &self.credential), &plain_sha256(statement.as_bytes()), &self.assertion)
     }
 }
 
 impl Hold {
+    /// Returns what votes are for.
+    pub fn voted_call(&self) -> VotedCall<'_> {
+        let (causes, figures) = (self.causes.digest(), self.causes.figures_digest());
+        VotedCall { hold: &self.id, fingerprint: self.fingerprint, causes, figures }
+    }
+
     /// Returns whose signatures count for each signed approval: each person once, for themselves. `supposed` counts as if
     /// this person had signed now.
     pub(super) fn signed_voices(
@@ -187,7 +215,7 @@ impl Hold {
         let ground = (hearing.environment, signing);
         let approvals_of = |vote: &Vote| {
             let signed = vote.signed.as_ref()?;
-            signed.verify(self, &vote.person, ground).ok()?;
+            signed.verify(self.voted_call(), &vote.person, ground).ok()?;
             Some((vote.person.clone(), Some(signed.challenge.approvals.clone())))
         };
         let causes = self.causes.digest();

@@ -1,8 +1,13 @@
-//! Counts of payments after their send.
+//! Counts of payments after their send, and of refused signatures.
 
 use super::{Metrics, integer};
 
 impl Metrics {
+    /// Counts a signature of a vote that was refused.
+    pub fn signature_refused(&self, environment: &str, reason: &str) {
+        self.all.signatures_refused.with_label_values(&[environment, reason]).inc();
+    }
+
     /// Counts a reading of upstream's list.
     pub fn list_read(&self, environment: &str, operation: &str, result: &str) {
         self.all.lists_read.with_label_values(&[environment, operation, result]).inc();

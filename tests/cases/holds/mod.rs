@@ -7,6 +7,7 @@ mod judging;
 mod newcomers;
 mod path;
 mod persons;
+mod proved;
 mod queue;
 mod races;
 mod releasing;

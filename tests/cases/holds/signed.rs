@@ -18,20 +18,25 @@ fn page() -> SigningPage {
 }
 
 /// People and their keys.
-struct Enrolled(Vec<(&'static str, SoftKey)>);
+pub(super) struct Enrolled(Vec<(&'static str, SoftKey)>);
 
 impl Enrolled {
-    fn new() -> Enrolled {
+    pub(super) fn new() -> Enrolled {
         let keys = [SoftKey::es256(), SoftKey::eddsa(), SoftKey::es256(), SoftKey::eddsa()];
         Enrolled(["ops-1", "ops-2", "finance-1", "finance-2"].into_iter().zip(keys).collect())
     }
 
-    fn key(&self, who: &str) -> &SoftKey {
+    pub(super) fn key(&self, who: &str) -> &SoftKey {
         &self.0.iter().find(|(person, _)| *person == who).unwrap().1
     }
 
+    /// A person has another key from now on.
+    pub(super) fn renew(&mut self, who: &str, key: SoftKey) {
+        self.0.iter_mut().find(|(person, _)| *person == who).unwrap().1 = key;
+    }
+
     /// One of ops and one of finance must sign.
-    fn rules(&self) -> String {
+    pub(super) fn rules(&self) -> String {
         assert!(RULES.contains(QUORUM));
         let quorum = "signed = true\nall = [{ of = \"ops\", n = 1 }, { of = \"finance\", n = 1 }]";
         let signing = format!("[signing]\ninstallation = \"tests\"\nrp_id = \"{DOMAIN}\"\norigins = [\"{ORIGIN}\"]\n");
@@ -71,7 +76,7 @@ fn vote(gate: &Gate, hold: &Value, who: &str, signature: &Value) -> Answer {
 }
 
 /// The person looks at the hold, signs and votes.
-fn agree(gate: &Gate, people: &Enrolled, hold: &Value, who: &str) -> Answer {
+pub(super) fn agree(gate: &Gate, people: &Enrolled, hold: &Value, who: &str) -> Answer {
     let signature = sign(people.key(who), &challenge(gate, hold, who), &page());
     vote(gate, hold, who, &signature)
 }
@@ -213,6 +218,7 @@ fn a_copied_authenticator_is_noticed_by_its_counter() {
         assert!(copied.text().contains("copy"), "{copied}");
     }
     assert_eq!(with("c-7", 42).status, 200);
+    assert_eq!(gate.metric(r#"sluice_signatures_refused_total{environment="production",reason="copied"}"#), 3);
 }
 
 #[test]
@@ -226,7 +232,7 @@ fn a_release_goes_by_the_keys_of_the_set_in_force() {
     assert_eq!(given(), 1);
     let asked = challenge(&gate, &hold, "finance-1");
     // ops-1 lost the key, and has enrolled another.
-    people.0[0].1 = SoftKey::eddsa();
+    people.renew("ops-1", SoftKey::eddsa());
     std::fs::write(gate.path("policies/everything.toml"), people.rules()).unwrap();
     wait_until("the old key to count no more", || given() == 0);
     let late = vote(&gate, &hold, "finance-1", &sign(people.key("finance-1"), &asked, &page()));

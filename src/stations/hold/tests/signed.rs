@@ -28,7 +28,8 @@ const PEOPLE: [&str; 4] = ["ops-1", "ops-2", "finance-1", "finance-2"];
 
 fn challenge() -> VoteChallenge {
     let approvals = BTreeSet::from([Arc::from("dual")]);
-    VoteChallenge { nonce: "n".repeat(43), version: Number::new(7), approvals, policy: "1".repeat(64) }
+    let (amounts, policy) = (SignedAmounts::default(), "1".repeat(64));
+    VoteChallenge { nonce: "n".repeat(43), version: Number::new(7), approvals, amounts, policy }
 }
 
 fn signed(
@@ -38,7 +39,7 @@ fn signed(
     environment: Environment,
 ) -> Vote {
     let signing = policies.rules.signing.as_ref().unwrap();
-    let statement = challenge.statement(hold, &person("people", who), (environment, signing));
+    let statement = challenge.statement(hold.voted_call(), &person("people", who), (environment, signing));
     let SoftAssertion { authenticator_data, client_data, signature } = key.sign(&sha256(statement.as_bytes()), &page());
     let assertion = Assertion { authenticator_data, client_data, signature };
     let signed = SignedVote { challenge, credential: key.credential.clone(), assertion };
@@ -140,7 +141,7 @@ fn a_challenge_is_used_once_by_its_person_and_a_counter_only_goes_up() {
     let commit = asked.record(here, &who, &node);
     let record = stored(commit.steps[0].value().unwrap(), 9);
     let sent = |counter: u32| {
-        let statement = asked.statement(&hold, &who, (Environment::Production, signing));
+        let statement = asked.statement(hold.voted_call(), &who, (Environment::Production, signing));
         let page = SigningPage { counter, ..page() };
         let SoftAssertion { authenticator_data, client_data, signature } =
             pairs[0].1.sign(&sha256(statement.as_bytes()), &page);
