@@ -228,6 +228,8 @@ mod tests {
         let files = SchemaFiles::built_in();
         let catalog = Catalog::build(&files, &["createTosLink".to_owned()]).unwrap();
         let mut judged = [0_u32; 2];
+        // A third of the places; `SLUICE_WORLDS` asks for all.
+        let step = if std::env::var_os("SLUICE_WORLDS").is_some() { 1 } else { 3 };
         for operation in catalog.operations() {
             let examples = examples(&files, operation).unwrap();
             for answer in &operation.answers {
@@ -235,7 +237,7 @@ mod tests {
                     let mut all = Vec::new();
                     places(&example.value, "", &mut all);
                     // Each place is changed in one way, and in another one in the next example.
-                    for (at, place) in all.iter().enumerate() {
+                    for (at, place) in all.iter().enumerate().skip(which % step).step_by(step) {
                         let (how, mut value) = ((at + which) % 7, example.value.clone());
                         changed(&mut value, place, how);
                         let text = value.to_string();
@@ -248,6 +250,6 @@ mod tests {
                 }
             }
         }
-        assert!(judged[0] > 500 && judged[1] > 500, "{judged:?}");
+        assert!(judged[0] > 150 && judged[1] > 150, "{judged:?}");
     }
 }

@@ -1,4 +1,4 @@
-use super::world::{AnalysisWorld, Dice, SWAP};
+use super::world::{AnalysisWorld, Dice, SWAP, seeds};
 use super::*;
 use crate::base::ids::OperationId;
 use crate::catalog::{Catalog, SchemaFiles};
@@ -22,7 +22,7 @@ fn is_other(old: &Verdict, new: &Verdict) -> bool {
 #[test]
 fn what_is_said_of_two_sets_is_so_of_every_request_of_small_worlds() {
     let mut counts = [0; 4];
-    for seed in 2000..2060 {
+    for seed in seeds(2000..2060) {
         let mut dice = Dice::of(seed);
         let world = AnalysisWorld::random(&mut dice);
         let parts: Vec<String> = world.set(&mut dice).split_inclusive("\n[[").map(str::to_owned).collect();
@@ -79,7 +79,7 @@ fn what_is_said_of_two_sets_is_so_of_every_request_of_small_worlds() {
             Direction::NotProved => 3,
         }] += 1;
     }
-    assert!(counts[0] > 2 && counts[1] > 5 && counts[2] > 15 && counts[3] < 3, "{counts:?}");
+    assert!(counts[0] > 0 && counts[1] > 1 && counts[2] > 4 && counts[3] < 3, "{counts:?}");
 }
 
 /// The people who agree to a change see how much it changes.

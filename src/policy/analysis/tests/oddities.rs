@@ -1,4 +1,4 @@
-use super::world::{AnalysisWorld, Dice, SWAP, is_told};
+use super::world::{AnalysisWorld, Dice, SWAP, is_told, seeds};
 use super::*;
 use crate::base::finding::Severity;
 use crate::base::ids::OperationId;
@@ -27,7 +27,7 @@ fn names_reason(verdict: &Verdict, id: &str) -> bool {
 #[test]
 fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
     let (mut unreachable, mut powerless, mut redundant, mut named, mut alone) = (0, 0, 0, 0, 0);
-    for seed in 1000..1100 {
+    for seed in seeds(1000..1100) {
         let mut dice = Dice::of(seed);
         let world = AnalysisWorld::random(&mut dice);
         let text = world.set(&mut dice);
@@ -78,8 +78,8 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
             }
         }
     }
-    assert!(named > 15 && alone > 0, "{named}, {alone}");
-    assert!(unreachable > 5 && powerless > 15 && redundant > 15, "{unreachable}, {powerless}, {redundant}");
+    assert!(named > 4 && alone > 0, "{named}, {alone}");
+    assert!(unreachable > 1 && powerless > 4 && redundant > 4, "{unreachable}, {powerless}, {redundant}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::prove::prove;
 use super::slow_way;
-use super::world::Dice;
+use super::world::{Dice, seeds};
 use super::*;
 use crate::policy::{Direction, difference, pass_table};
 
@@ -255,7 +255,7 @@ fn own_wallets_take_fees_as_other_wallets_do() {
 #[test]
 fn both_ways_say_the_same_of_small_sets() {
     let (mut odd, mut left_out) = (0, 0);
-    for seed in 0..50 {
+    for seed in seeds(0..50) {
         let mut dice = Dice::of(seed);
         let text = families(&mut dice);
         let claims = "[[invariant]]\nid = \"n\"\nnever = { effect = \"allow\", op = \"createSwap\", amount = \"(8, inf) USD\" }\n\
@@ -293,5 +293,5 @@ fn both_ways_say_the_same_of_small_sets() {
         };
         assert_eq!(figures(), slow_way::take(figures), "seed {seed}\n{text}");
     }
-    assert!(odd > 40 && left_out > 15, "{odd}, {left_out}");
+    assert!(odd > 12 && left_out > 4, "{odd}, {left_out}");
 }
