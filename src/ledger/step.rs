@@ -256,3 +256,16 @@ pub enum WindowSpan {
     /// From one fixed time to another. A reservation outside of it is a conflict.
     Fixed { from: StoreTime, to: StoreTime },
 }
+
+impl WindowSpan {
+    /// Returns whether what was reserved at a time may still count at a later one.
+    pub fn still_counts(self, reserved: StoreTime, now: StoreTime) -> bool {
+        match self {
+            // The bucket of the reservation ends before it is one bucket old.
+            WindowSpan::Rolling { bucket, count } => {
+                now.since(reserved) < bucket.saturating_mul(count.saturating_add(1))
+            }
+            WindowSpan::Fixed { from, to } => from <= now && now < to,
+        }
+    }
+}

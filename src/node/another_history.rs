@@ -9,7 +9,7 @@ use super::Node;
 use super::membership::Membership;
 use super::retry::Retry;
 use crate::adapters::audit::{EntryRoom, newest_entries};
-use crate::adapters::store::redis::{EntryMark, HeartbeatReply};
+use crate::adapters::store::redis::{EntryMark, HeartbeatReply, HeartbeatVerdict};
 use crate::base::ids::Environment;
 use crate::ledger::{CommitError, Content, Number, StoreFault};
 use crate::ports::Store as _;
@@ -48,17 +48,24 @@ impl Membership {
         let known = heard.members.iter().find(|member| member.node == node.id).map(|member| member.kept);
         // Of a journal that told of the number itself, it is not known where the two begin to differ.
         let from = known.filter(|known| *known < kept).unwrap_or_default().as_u64();
-        let why = format!(
-            "two Redis were used: the journal of `{}` has other entries behind number {from} than the store. What they used of \
-             limits is not known to it",
-            node.id
-        );
+        let of_them = "Their holds, and what calls without a requestId used of limits, are not known to it";
+        let why = match heard.verdict {
+            HeartbeatVerdict::Uncompared => format!(
+                "`{}` came after the entry had left the outbox with which its journal ends, number {kept}: whether the store has \
+                 what this journal has behind number {from} cannot be compared any more. {of_them}",
+                node.id
+            ),
+            _ => format!(
+                "two Redis were used: the journal of `{}` has other entries behind number {from} than the store. {of_them}",
+                node.id
+            ),
+        };
         tracing::error!(
             %environment,
             from,
             why,
-            "this Redis lacks what this journal has: money is closed until a person opens it; find out from upstream's records \
-             what was paid meanwhile, then `sluice unfreeze --restored`"
+            "this Redis lacks what this journal has, or may lack it: money is closed until a person opens it; find out from \
+             upstream's records what was paid meanwhile, then `sluice unfreeze --restored`"
         );
         let last = self.close_awaiting(node, environment, from, &why).await?.max(heard.last);
         node.audit.skip(environment, last).await.map_err(|fault| StoreFault::Away(fault.to_string()))

@@ -185,6 +185,7 @@ impl Membership {
                     Ok(
                         HeartbeatVerdict::Meeting
                         | HeartbeatVerdict::Differs
+                        | HeartbeatVerdict::Uncompared
                         | HeartbeatVerdict::Gathering
                         | HeartbeatVerdict::Lost,
                     ) => pause = POLL_INTERVAL,
@@ -230,9 +231,11 @@ impl Membership {
             self.store.distrust(environment).await?;
             node.contradictions.are_told(environment);
         }
-        let newest = self.newest(node, environment).await?;
         let mut life = self.life(node, environment, false);
-        life.newest = newest.filter(|(kept, _)| *kept == life.kept).map(|(_, newest)| newest);
+        if let Some((kept, newest)) = self.newest(node, environment).await? {
+            // The journal may go on meanwhile: the two are about one number.
+            (life.kept, life.newest) = (kept, Some(newest));
+        }
         let heard = self.store.beat(environment, &life).await?;
         if self.served.contains(&environment) {
             node.heard.time(heard.at, node.clock.elapsed());
@@ -255,7 +258,7 @@ impl Membership {
             }
             node.store_lost_outcomes(environment);
         }
-        if heard.verdict == HeartbeatVerdict::Differs {
+        if matches!(heard.verdict, HeartbeatVerdict::Differs | HeartbeatVerdict::Uncompared) {
             self.closes_for_another_history(node, environment, &heard).await?;
         }
         let is_lost = matches!(heard.verdict, HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost);

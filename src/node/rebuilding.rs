@@ -23,7 +23,7 @@ use crate::audit::{UnusedNumbers, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, Number, Outstanding, StoreFault, StoreTime};
 use crate::ports::AuditFault;
-use crate::stations::claim::{self, Forgotten, Freeze, MoneyAfterRebuild, OpenedBeginning, RebuildClosing};
+use crate::stations::claim::{self, Forgotten, Freeze, MoneyAfterRebuild, OpenedBeginning};
 
 /// How many numbers are left free behind a rebuild, at least.
 const FREE_NUMBERS: u64 = 1_000_000;
@@ -104,6 +104,30 @@ impl<'h> NodesAtLoss<'h> {
             NodeFacts::read(&member.told).is_none_or(|facts| !has_what_was_before(facts.journal_begins))
         };
         self.came.iter().filter(may_lead).max_by_key(|member| rank(member)).copied()
+    }
+
+    /// Adds the nodes that came with commits which the journal lacks that begins behind `begin`.
+    fn add_lacking(
+        &self,
+        committed: &BTreeMap<NodeId, Number>,
+        begin: Number,
+        (orphans, reasons): (&mut Forgotten, &mut Reasons),
+    ) {
+        for member in &self.came {
+            let known = committed.get(&member.node).copied().unwrap_or_default();
+            // A commit that is on no disk was never sent; one that its own journal has may have been.
+            if member.own > known && member.kept >= member.own {
+                let lacking =
+                    format!("the journal of `{}` has commits behind {known} that the others lack", member.node);
+                let begins_later = NodeFacts::read(&member.told).is_some_and(|facts| facts.journal_begins > begin);
+                // It takes the snapshot of this rebuild, and tells its claims alone: no holds.
+                if begins_later {
+                    orphans.must_be_opened(&lacking);
+                }
+                reasons.push(lacking);
+                orphans.nodes.insert(member.node.clone(), known.as_u64());
+            }
+        }
     }
 }
 
@@ -318,22 +342,7 @@ impl Membership {
         for node in self.all_nodes.iter().filter(|node| !ran && !came(node)) {
             waits_for(node, "is listed in `store.all_nodes`", &mut reasons);
         }
-        for member in &gathered.came {
-            let known = committed.get(&member.node).copied().unwrap_or_default();
-            // A commit that is on no disk was never sent; one that its own journal has may have been.
-            if member.own > known && member.kept >= member.own {
-                let lacking =
-                    format!("the journal of `{}` has commits behind {known} that the others lack", member.node);
-                let begins_later =
-                    NodeFacts::read(&member.told).is_some_and(|facts| facts.journal_begins.as_u64() > begin.as_u64());
-                // It takes the snapshot of this rebuild, and tells its claims alone: neither amounts in windows nor holds.
-                if begins_later {
-                    orphans.must_be_opened(&lacking);
-                }
-                reasons.push(lacking);
-                orphans.nodes.insert(member.node.clone(), known.as_u64());
-            }
-        }
+        gathered.add_lacking(committed, begin, (&mut orphans, &mut reasons));
         orphans.knows_of(&made);
         gathered.facts().filter_map(|facts| facts.closed_by).for_each(|closed| orphans.knows_of(&closed.made));
         Ok((orphans, reasons))
@@ -351,23 +360,12 @@ impl Membership {
         &self,
         environment: Environment,
         up_to: Number,
-        mut waits_for: Forgotten,
+        waits_for: Forgotten,
         reasons: &Reasons,
     ) -> Result<MoneyAfterRebuild, StoreFault> {
         let before = self.replica.record(&Freeze::Restored.key(environment))?.map(|record| record.version);
-        if reasons.is_empty() {
-            return Ok(MoneyAfterRebuild::Open(before));
-        }
-        waits_for.known_up_to = Some(up_to.as_u64());
-        // What closed money before this loss has not been answered yet.
-        if let Some(former) = self.closed_by(environment)? {
-            waits_for.by_person |= former.by_person;
-            former.reasons.iter().for_each(|reason| waits_for.must_be_opened(reason));
-            waits_for.known_up_to = former.known_up_to.or(waits_for.known_up_to);
-            waits_for.awaits_also(&former);
-        }
-        let why = format!("the store lost its memory: {}", reasons.join("; "));
-        Ok(MoneyAfterRebuild::Closed(RebuildClosing { before, waits_for, why }))
+        let closed = before.zip(self.closed_by(environment)?);
+        Ok(MoneyAfterRebuild::decided(closed, waits_for, up_to, reasons))
     }
 
     /// Reads entries of this journal.
@@ -414,3 +412,6 @@ fn is_copy(member: &Member) -> bool {
 fn is_journal_new(member: &Member) -> bool {
     NodeFacts::read(&member.told).is_some_and(|facts| facts.is_journal_new)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,10 @@ use super::membership::Membership;
 use super::node_facts::NodeFacts;
 use super::retry::Retry;
 use crate::adapters::audit::entries_above;
+use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Conflict, Content, Number, Outstanding, StoreFault};
-use crate::stations::claim::{self, Forgotten, Freeze, KnownClaim, OpenedBeginning, Tale};
+use crate::ledger::{Commit, CommitError, Conflict, Content, Kind, Number, Outstanding, Step, StoreFault};
+use crate::stations::claim::{self, Claim, Forgotten, Freeze, KnownClaim, OpenedBeginning, Tale};
 
 /// The most claims in one commit.
 const BATCH: usize = 64;
@@ -59,7 +60,7 @@ impl Membership {
             // The claims that it has are told; a rebuild from it would lose all that was before.
             let why = format!(
                 "`{}` came with a journal that begins behind number {begin} and knows more than the one from which the store was \
-                 rebuilt: what it has of limits and holds behind number {used} is not known",
+                 rebuilt: what it has behind number {used} of holds, and of limits for calls without a requestId, is not known",
                 node.id
             );
             return must_be_opened(node, environment, &why).await;
@@ -120,7 +121,8 @@ impl Membership {
                 return node.told_of(&fault);
             }
         }
-        match remember(node, environment, (from, waits.known_up_to.unwrap_or_default()), &self.audit_folder).await {
+        let from_up_to = (from, waits.known_up_to.unwrap_or_default());
+        match remember(node, environment, from_up_to, (&self.audit_folder, &self.seals)).await {
             Ok(claims) => {
                 tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
             }
@@ -153,15 +155,19 @@ pub async fn remember(
     node: &Arc<Node>,
     environment: Environment,
     (from, known_up_to): (u64, u64),
-    folder: &Path,
+    (folder, seals): (&Path, &Seals),
 ) -> Result<usize, RecoveryError> {
     // The outbox must be in the files first.
     brought(node, environment).await?;
-    let (folder, id, sender) = (folder.to_owned(), node.id.clone(), node.sender());
+    let (folder, seals, id, sender) = (folder.to_owned(), seals.clone(), node.id.clone(), node.sender());
     let reading = tokio::task::spawn_blocking(move || {
         let mut tale = Tale::of(sender);
         let told = &mut |entry: Outstanding| {
-            tale.add(&entry);
+            let written = written_claim(&seals, &entry).unwrap_or_else(|error| {
+                tracing::error!(%environment, %error, "what a call used of limits cannot be read in the journal");
+                None
+            });
+            tale.add(&entry, written.as_ref());
             ControlFlow::Continue(())
         };
         entries_above(&folder, &id, environment, from, told).map(|()| tale)
@@ -179,16 +185,38 @@ pub async fn remember(
         }
     }
     let now = node.store.time().await?;
-    let mut claims: Vec<(String, KnownClaim)> =
-        tale.into_claims().filter(|(_, told)| !told.is_past(now, &node.terms)).collect();
+    let told = tale.into_claims().filter(|(_, told)| !told.is_past(now, &node.terms));
+    let (counting, mut others): (Vec<_>, Vec<_>) = told.partition(|(_, told)| told.counts(now));
+    let unknown = others.iter().filter(|(_, told)| told.lacks_booking()).count();
+    if unknown > 0 {
+        let why = format!("what {unknown} calls in the journal of `{}` used of limits is not known", node.id);
+        must_be_opened(node, environment, &why).await?;
+    }
     let mut count = 0_usize;
-    while !claims.is_empty() {
-        let rest = claims.split_off(claims.len().min(BATCH));
-        let batch = std::mem::replace(&mut claims, rest);
+    for one in counting {
+        count = count.saturating_add(settle_batch(node, environment, [one].into()).await?);
+    }
+    while !others.is_empty() {
+        let rest = others.split_off(others.len().min(BATCH));
+        let batch = std::mem::replace(&mut others, rest);
         count = count.saturating_add(settle_batch(node, environment, batch.into_iter().collect()).await?);
     }
     told_all(node, environment).await?;
     Ok(count)
+}
+
+/// Returns the claim as the commit of an entry wrote it; `None` where it wrote none.
+fn written_claim(seals: &Seals, entry: &Outstanding) -> Result<Option<Claim>, StoreFault> {
+    let steps = seals.steps(entry)?.map(|journalled| journalled.steps).unwrap_or_default();
+    for step in steps {
+        match step {
+            Step::Create { key, value, .. } | Step::Replace { key, value, .. } if key.kind == Kind::Claim => {
+                return Ok(claim::decode_claim(&seals.open(&key, value)?).ok());
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// Settles one batch. A claim that the store knows is left out, or ended as the audit log says.
@@ -200,11 +228,11 @@ async fn settle_batch(
     let mut over = 0_usize;
     while !batch.is_empty() {
         let names: Vec<&str> = batch.keys().map(String::as_str).collect();
-        let steps = batch.iter().flat_map(|(name, told)| told.steps(environment, name, &node.terms)).collect();
+        let now = node.store.time().await?;
+        let steps = batch.iter().flat_map(|(name, told)| told.steps(environment, name, &node.terms, now)).collect();
         let commit = claim::remember(environment, &names, steps, &node.id);
-        let conflicts = match commit_or_stand(node, commit.clone()).await? {
-            None => return Ok(batch.len().saturating_add(over)),
-            Some(conflicts) => conflicts,
+        let Some((commit, conflicts)) = commit_told(node, commit).await? else {
+            return Ok(batch.len().saturating_add(over));
         };
         let known = claim::in_the_way(&commit, conflicts);
         if known.is_empty() {
@@ -212,16 +240,28 @@ async fn settle_batch(
         }
         for (key, record) in known {
             let Some(told) = batch.remove(&key.name) else { continue };
-            let steps = claim::whole(&record).and_then(|claim| told.over(&key, &record, &claim, &node.terms));
+            let terms = (&node.terms, now);
+            let steps = claim::whole(&record).and_then(|claim| told.over(&key, &record, &claim, terms));
             let Some(steps) = steps else { continue };
             let commit = claim::remember(environment, &[key.name.as_str()], steps, &node.id);
             // The change of the claim meanwhile was based on as much as the audit log knows.
-            if commit_or_stand(node, commit).await?.is_none() {
+            if commit_told(node, commit).await?.is_none() {
                 over = over.saturating_add(1);
             }
         }
     }
     Ok(over)
+}
+
+/// Commits what is told of claims, without what is held already; or returns the commit, and what stood in its way.
+async fn commit_told(node: &Node, mut commit: Commit) -> Result<Option<(Commit, Vec<Conflict>)>, StoreFault> {
+    while let Some(conflicts) = commit_or_stand(node, commit.clone()).await? {
+        match claim::without_held(&commit, &conflicts) {
+            Some(without) => commit = without,
+            None => return Ok(Some((commit, conflicts))),
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the number for which people opened money that lacked what was before; 0 where they did not.

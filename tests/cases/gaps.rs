@@ -64,7 +64,7 @@ fn with_a_new_folder(gate: Gate, redis: &Redis) -> Gate {
 #[test]
 fn a_file_that_is_missing_in_the_middle_closes_money_until_a_person_opens_it() {
     let upstream = Upstream::start();
-    let gate = console(small_files(Setup::of(&upstream))).start();
+    let gate = console(small_files(Setup::of(&upstream))).start().ready();
     let calls = paid_over_files(&gate);
     let stopped = gate.end();
     let (file, aside) = taken_out(&stopped);

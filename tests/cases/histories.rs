@@ -3,15 +3,98 @@
 
 use serde_json::json;
 
-use super::claims::{swap, told};
-use super::console::{console, lift};
+use super::claims::{pay, swap, told};
+use super::console::{ask, console, lift, operator};
 use super::nodes::{EXECUTED, paid, says, setup};
 use super::replicated::journalled;
 use crate::support::clock::wait_until;
-use crate::support::{Between, Redis, Upstream};
+use crate::support::gate::EVERYTHING;
+use crate::support::{Act, Between, Call, Gate, Redis, Upstream};
 
 const AGAIN: &str = "200 - executed again";
 const FROZEN: &str = "503 FROZEN unknown";
+const REFUSED: &str = r#"{"status":"error","error":{"code":"X","message":"no","details":{"a":1}}}"#;
+const LIMITS: &str = r#"
+[[limit]]
+id = "day"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["environment"]
+max = "5000 USD"
+over = "deny"
+[[limit]]
+id = "calls"
+ops = ["createSwap"]
+window = "rolling 30d"
+per = ["environment"]
+max = "1000 calls"
+over = "deny"
+"#;
+
+/// A swap of this amount, in USD.
+fn swap_of(amount: &str) -> Call {
+    let wallet = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+    let body = json!({
+        "requestId": format!("r-{amount}"),
+        "source": {"chain": "POLYGON", "currency": "usdc", "amount": amount},
+        "destination": {"chain": "POLYGON", "currency": "usdt", "walletAddress": wallet},
+    });
+    pay(body.to_string())
+}
+
+/// What the limits have used: millionths of USD, and calls.
+fn used(gate: &Gate) -> [u64; 2] {
+    ["day", "calls"].map(|limit| {
+        let told = ask(gate, "GET", &format!("usage?limit={limit}"), &operator("ops-1"), None).json();
+        told["usage"][0]["used"].as_u64().unwrap()
+    })
+}
+
+/// A gate was killed before its last word on its journal came, and entries left the outbox since: what they were is known.
+#[test]
+fn a_gate_is_compared_although_its_newest_entry_has_left_the_outbox() {
+    for is_known in [true, false] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let start = |node: &str| console(setup(&upstream, &redis.url(), node)).start().ready();
+        let [left, right, third] = ["left", "right", "third"].map(start);
+        let mut calls = vec![paid(&left)];
+        wait_until("all to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+        let said = |node: &str| redis.ask(&["HGET", "sluice:{production}:k", node]).concat();
+        let before = said("right");
+        // Entries wait for this one.
+        drop(third.kill());
+        calls.push(paid(&left));
+        let last = || redis.ask(&["HGET", "sluice:{production}", "last"]).concat();
+        wait_until("the other one to have it", || said("right").ends_with(&format!(" {}", last())));
+        let away = right.kill();
+        redis.ask(&["HSET", "sluice:{production}:k", "right", &before]);
+        // As if many entries had come since.
+        redis.ask(&["HINCRBY", "sluice:{production}", "put", "70000000"]);
+        calls.push(paid(&left));
+        let marks = "sluice:{production}:d:right";
+        wait_until("entries to leave", || redis.ask(&["EXISTS", marks]) == ["1"]);
+        if !is_known {
+            redis.ask(&["DEL", marks]);
+        }
+        let right = away.start();
+        if is_known {
+            calls.push(paid(&right));
+            wait_until("the marks to be removed", || redis.ask(&["EXISTS", marks]) == ["0"]);
+        } else {
+            wait_until("money to be closed", || told(&swap().send(right.production())) == FROZEN);
+            assert!(says(&right, "cannot be compared any more"), "{:#?}", right.log.all());
+            assert_eq!(told(&swap().send(left.production())), FROZEN);
+            let tells = "the store has again what this node's audit log holds";
+            wait_until("the gate to have told its claims", || says(&right, tells));
+            assert_eq!(lift(&left, json!("restored")).json()["changed"], true);
+            calls.extend([paid(&left), paid(&right)]);
+        }
+        for call in &calls {
+            assert_eq!(told(&call.send(right.production())), AGAIN);
+        }
+        assert_eq!(upstream.seen().len(), calls.len());
+    }
+}
 
 /// One gate pays at the former primary and is lost; another one has that payment in its journal, made no commit itself, and
 /// comes to the promoted Redis when that has as many numbers.
@@ -35,7 +118,10 @@ fn is_not_paid_again(durability: &str) {
     let (of_old, of_new) = (Redis::start_kept(), Redis::start_kept());
     follows(&of_old, &old);
     let setup = |upstream: &Upstream, url: &str, node: &str| {
-        console(setup(upstream, url, node).set("redis", "durability", durability))
+        // Nobody looks at what became of a call, which would make commits.
+        let setup = console(setup(upstream, url, node).set("redis", "durability", durability));
+        let setup = setup.set_raw("reconcile", "first_look_ms", "3600000");
+        setup.file("policies/everything.toml", &format!("{EVERYTHING}{LIMITS}"))
     };
     let (former, promoted) = (Between::to(old.port()), Between::to(old.port()));
     let left = setup(&upstream, &former.url(), "left").start().ready();
@@ -51,22 +137,43 @@ fn is_not_paid_again(durability: &str) {
     new.ask(&["REPLICAOF", "NO", "ONE"]);
     follows(&of_new, &new);
     promoted.lead(new.port());
-    let lost = swap();
+    let [lost, in_doubt, refused] = ["12.34", "5.67", "3.21"].map(swap_of);
+    let before_the_split = used(&left);
     assert_eq!(told(&lost.send(left.production())), EXECUTED);
-    wait_until("the follower to have it", || journalled(&follower) == 3);
-    drop(left.kill());
-    before.extend((0..3).map(|_| paid(&right)));
+    upstream.next(Act::silence().close());
+    assert_eq!(told(&in_doubt.send(left.production())), "502 OUTCOME_UNKNOWN unknown");
+    upstream.next(Act::json(400, REFUSED));
+    assert_eq!(told(&refused.send(left.production())), "400 X not-executed");
+    assert_eq!(used(&left), [before_the_split[0] + 18_010_000, before_the_split[1] + 2]);
+    wait_until("the follower to have them", || journalled(&follower) == 5);
+    let left = left.kill();
+    let last = |redis: &Redis| commits(redis).concat().parse::<u64>().unwrap();
+    before.push(paid(&right));
+    while last(&new) < last(&old) {
+        before.push(paid(&right));
+    }
+    let counted = used(&right);
+    let both = [counted[0] + 18_010_000, counted[1] + 2];
     former.lead(new.port());
     let sent = upstream.seen().len();
     wait_until("money to be closed", || told(&lost.send(follower.production())).starts_with("503 FROZEN"));
     for gate in [&follower, &right] {
         wait_until("the payment to be known", || told(&lost.send(gate.production())) == AGAIN);
+        for (call, status) in [(&in_doubt, "409 OUTCOME_UNKNOWN "), (&refused, "409 REQUEST_ID_SPENT ")] {
+            wait_until("it to be known", || told(&call.send(gate.production())).starts_with(status));
+        }
+        assert_eq!(used(gate), both);
         assert_eq!(told(&swap().send(gate.production())), FROZEN);
         before.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
     }
     assert!(says(&follower, "two Redis were used"), "{:#?}", follower.log.all());
     assert_eq!(upstream.seen().len(), sent);
 
+    // The gate that made them tells them once more.
+    let left = left.start();
+    let tells = "the store has again what this node's audit log holds";
+    wait_until("the other one to have told them", || says(&left, tells));
+    assert_eq!(used(&right), both);
     assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
     let after = [paid(&follower), paid(&right)];
     // The follower's journal goes on, and a later start finds nothing new.
@@ -74,5 +181,13 @@ fn is_not_paid_again(durability: &str) {
     for call in before.iter().chain(&after).chain([&lost]) {
         assert_eq!(told(&call.send(follower.production())), AGAIN);
     }
-    assert_eq!(upstream.seen().len(), sent + 2);
+    // What is left is left to the cent.
+    let [day, calls] = used(&follower);
+    let left_over = 5_000_000_000 - day;
+    let dollars = |micros: u64| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    let [more, exactly] = [left_over + 1, left_over].map(|micros| swap_of(&dollars(micros)));
+    assert_eq!(told(&more.send(right.production())), "403 LIMIT_EXCEEDED not-executed");
+    assert_eq!(told(&exactly.send(right.production())), EXECUTED);
+    assert_eq!(used(&follower), [5_000_000_000, calls + 1]);
+    assert_eq!(upstream.seen().len(), sent + 3);
 }

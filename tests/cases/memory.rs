@@ -248,8 +248,8 @@ fn who_lives_notices_what_was_lost_of_one_that_died() {
 fn a_node_that_alone_is_led_to_another_redis_pays_nothing_there() {
     let (upstream, redis, empty) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
     let between = Between::to(redis.port());
-    let left = setup(&upstream, &between.url(), "left").start();
-    let right = setup(&upstream, &redis.url(), "right").start();
+    let left = setup(&upstream, &between.url(), "left").start().ready();
+    let right = setup(&upstream, &redis.url(), "right").start().ready();
     let paid = swap();
     let first = paid.send(right.production());
     let mine = swap();
@@ -276,12 +276,12 @@ fn a_node_that_alone_is_led_to_another_redis_pays_nothing_there() {
 #[test]
 fn a_node_that_is_led_to_the_redis_of_others_pays_nothing_there_and_changes_nothing() {
     let (upstream, redis, others) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
-    let of_others = setup(&upstream, &others.url(), "other").start();
+    let of_others = setup(&upstream, &others.url(), "other").start().ready();
     for _ in 0..20 {
         assert_eq!(told(&swap().send(of_others.production())), "200 - executed");
     }
     let between = Between::to(redis.port());
-    let left = setup(&upstream, &between.url(), "left").start();
+    let left = setup(&upstream, &between.url(), "left").start().ready();
     let [paid, _] = made(&upstream, &left);
     between.lead(others.port());
     let sent = writes(&upstream);
@@ -299,7 +299,7 @@ fn a_node_that_is_led_to_the_redis_of_others_pays_nothing_there_and_changes_noth
 #[test]
 fn a_name_is_borne_by_one_gate_at_a_time() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let first = setup(&upstream, &redis.url(), "left").start();
+    let first = setup(&upstream, &redis.url(), "left").start().ready();
     let second = Gate::spawn(setup(&upstream, &redis.url(), "left"));
     assert!(!second.wait_end().success());
     assert!(second.stderr().contains("store.node"), "{}", second.stderr());

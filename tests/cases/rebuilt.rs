@@ -34,7 +34,7 @@ fn listed(upstream: &Upstream, redis: &Redis, node: &str) -> Setup {
 #[test]
 fn all_gates_of_the_list_open_money_together() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let [left, right] = ["left", "right"].map(|node| listed(&upstream, &redis, node).start());
+    let [left, right] = ["left", "right"].map(|node| listed(&upstream, &redis, node).start().ready());
     let calls = [paid(&left), paid(&right)];
     let (left, right) = (left.end(), right.end());
     redis.ask(&["FLUSHALL"]);
@@ -82,7 +82,7 @@ fn old_copies_of_all_journals_open_nothing() {
 #[test]
 fn an_old_copy_of_the_journal_beside_an_embedded_store_opens_nothing() {
     let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).start();
+    let gate = Setup::of(&upstream).start().ready();
     let before = paid(&gate);
     let stopped = gate.end();
     copy_folder(&stopped.path("sluice-audit"), &stopped.path("copy"));
@@ -106,7 +106,7 @@ fn an_old_copy_of_the_journal_beside_an_embedded_store_opens_nothing() {
 #[test]
 fn a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let gate = setup(&upstream, &redis.url(), "left").start();
+    let gate = setup(&upstream, &redis.url(), "left").start().ready();
     let before = paid(&gate);
     let stopped = gate.end();
     fs::rename(stopped.path("sluice-audit"), stopped.path("lost")).unwrap();
@@ -181,7 +181,7 @@ fn a_beginning_that_people_opened_closes_money_once() {
 #[test]
 fn a_whole_journal_that_comes_later_opens_money() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let [left, right] = ["left", "right"].map(|node| listed(&upstream, &redis, node).start());
+    let [left, right] = ["left", "right"].map(|node| listed(&upstream, &redis, node).start().ready());
     let mut calls = vec![paid(&left), paid(&right)];
     is_again(&calls[0], &right);
     let stopped = left.end();
@@ -270,7 +270,7 @@ fn a_new_journal_beside_a_store_with_payments_is_not_whole() {
 #[test]
 fn finished_files_may_be_archived() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let gate = setup(&upstream, &redis.url(), "left").set_raw("audit", "file_bytes", "8192").start();
+    let gate = setup(&upstream, &redis.url(), "left").set_raw("audit", "file_bytes", "8192").start().ready();
     let calls: Vec<Call> = (0..8).map(|_| paid(&gate)).collect();
     let folder = gate.path("sluice-audit");
     wait_until("files to end", || audit_files(&folder).unwrap().len() > 2);
@@ -300,7 +300,7 @@ fn goes_on_above(setup: &Setup) -> u64 {
 #[test]
 fn two_rebuilds_behind_the_same_number_have_numbers_of_their_own() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let gate = setup(&upstream, &redis.url(), "left").start();
+    let gate = setup(&upstream, &redis.url(), "left").start().ready();
     paid(&gate);
     let stopped = gate.end();
     let (folder, before) = (stopped.path("sluice-audit"), stopped.path("before"));

@@ -71,8 +71,19 @@ pub fn entries_above(
 pub fn newest_entries(
     folder: &Path,
     node: &NodeId,
+    newest_of: (Environment, Number),
+    room: EntryRoom,
+) -> io::Result<Vec<Outstanding>> {
+    newest_within(folder, node, newest_of, room, NEWEST)
+}
+
+/// An entry that is not read in time is not taken for one that does not exist.
+pub(super) fn newest_within(
+    folder: &Path,
+    node: &NodeId,
     (environment, highest): (Environment, Number),
     mut room: EntryRoom,
+    budget: ReadBudget,
 ) -> io::Result<Vec<Outstanding>> {
     // The highest number before the file that was begun later.
     let later = Cell::new(highest.as_u64());
@@ -87,7 +98,8 @@ pub fn newest_entries(
     };
     let named = format!("\"environment\":\"{}\"", environment.as_str()).into_bytes();
     let (mut newest, mut fault) = (VecDeque::new(), None);
-    read_backwards(folder, node, None, NEWEST, &skips, &mut |line, _| {
+    let any = room.entries > 0;
+    let goes_on = read_backwards(folder, node, None, budget, &skips, &mut |line, _| {
         // Most lines may be of the other environment, and need not be read.
         if !line.windows(named.len()).any(|part| part == named) {
             return ControlFlow::Continue(());
@@ -107,7 +119,13 @@ pub fn newest_entries(
             }
         }
     })?;
-    fault.map_or_else(|| Ok(newest.into()), Err)
+    match fault {
+        Some(fault) => Err(fault),
+        None if newest.is_empty() && any && goes_on.is_some() => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "the newest entry was not read in time"))
+        }
+        None => Ok(newest.into()),
+    }
 }
 
 /// Returns the files that may have such entries: a header names the highest numbers before its file.

@@ -68,6 +68,16 @@ impl Booking {
         self.windows.iter().map(book).chain(self.paid()).collect()
     }
 
+    /// The steps that hold the reservations again in a store that lost them, as far as their windows still count.
+    pub(super) fn held_again(&self, sent: StoreTime, now: StoreTime) -> Vec<Step> {
+        let counting = self.windows.iter().filter(|booked| booked.span.still_counts(sent, now));
+        let force = |booked: &BookedWindow| {
+            let BookedWindow { window, span, units } = booked;
+            Step::Force { window: window.clone(), span: *span, holder: self.holder.clone(), units: *units }
+        };
+        counting.map(force).collect()
+    }
+
     /// The steps after certainly nothing was executed.
     pub(super) fn given_back(&self) -> Vec<Step> {
         let give_back =

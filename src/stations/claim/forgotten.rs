@@ -1,32 +1,17 @@
 //! A store that lost claims. Money stays closed until every node has reported what its own audit log contains, or a person
 //! opens it.
 //!
-//! An audit log tells who called what and how that ended. It does not tell what was sent, what was answered, nor the
-//! amounts in windows. So an executed call is answered with its status alone, another that ended becomes a spent claim, any
-//! other gets an unknown outcome, and windows stay as the store has them.
+//! The calls of an audit log that a store lost are told to it, as [`super::told_claims`] says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
-use serde_json::{Map, Value};
 
-use super::bookings::Booking;
 use super::freeze::{self, Forgotten, Freeze, Frozen};
-use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
-use super::state::{Claim, ClaimState, DoubtCause, SentRequest, StoredAnswer};
-use super::stored_form::encode_claim;
-use super::terms::{FOR_GOOD, Terms};
-use super::told_acts::{ToldActs, owner_of};
 use crate::audit::{Entry, EntryKind, UnusedNumbers};
-use crate::base::digest::Fingerprint;
-use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
-use crate::base::json::{self, Limits};
-use crate::ledger::{
-    Commit, Conflict, ConflictCause, Content, Index, JournalId, Keep, Kind, NodeId, Number, Outstanding, Record,
-    RecordKey, Sender, Step, StoreTime,
-};
+use crate::base::ids::Environment;
+use crate::ledger::{Commit, Content, Index, Keep, NodeId, Number, Record, Step};
 
 /// The most reasons in one record.
 const MAX_REASONS: usize = 16;
@@ -106,6 +91,32 @@ pub struct RebuildClosing {
     pub waits_for: Forgotten,
     /// For people.
     pub why: String,
+}
+
+impl MoneyAfterRebuild {
+    /// Decides over money behind a rebuild from a journal with everything up to a number, for which these reasons keep it
+    /// closed. `closed`: the commit that closed money before, as the journal has it, and what it waits for.
+    pub fn decided(
+        closed: Option<(Number, Forgotten)>,
+        mut waits_for: Forgotten,
+        up_to: Number,
+        reasons: &[String],
+    ) -> MoneyAfterRebuild {
+        let before = closed.as_ref().map(|(version, _)| *version);
+        if reasons.is_empty() {
+            return MoneyAfterRebuild::Open(before);
+        }
+        waits_for.known_up_to = Some(up_to.as_u64());
+        // What closed money before this loss has not been answered yet.
+        if let Some((_, former)) = closed {
+            waits_for.by_person |= former.by_person;
+            former.reasons.iter().for_each(|reason| waits_for.must_be_opened(reason));
+            waits_for.known_up_to = former.known_up_to.or(waits_for.known_up_to);
+            waits_for.awaits_also(&former);
+        }
+        let why = format!("the store lost its memory: {}", reasons.join("; "));
+        MoneyAfterRebuild::Closed(RebuildClosing { before, waits_for, why })
+    }
 }
 
 /// The commit behind a rebuild of a lost store from a journal, above all numbers that any node knows.
@@ -202,229 +213,49 @@ pub fn closed_for_gap(
     Commit { environment, node: node.clone(), steps: vec![record, add], entry: entry.to_bytes() }
 }
 
-/// The claims that an audit log tells of, and what people did.
-#[derive(Debug)]
-pub struct Tale {
-    claims: BTreeMap<String, KnownClaim>,
-    pub acts: ToldActs,
-    /// The gate whose log it is.
-    sender: Sender,
-}
-
-/// The facts that an audit log has of one claim.
-#[derive(Clone, Debug)]
-pub struct KnownClaim {
-    claim: Claim,
-    ended: Ended,
-    at: StoreTime,
-}
-
-/// The end of an attempt, as far as known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    Executed,
-    NotExecuted,
-    /// The call may be sent again.
-    Undone,
-    Not,
-}
-
-impl Tale {
-    pub fn of(sender: Sender) -> Tale {
-        Tale { claims: BTreeMap::new(), acts: ToldActs::default(), sender }
-    }
-
-    /// Adds an entry, in the order of the log.
-    pub fn add(&mut self, outstanding: &Outstanding) {
-        let Ok(Value::Object(entry)) = json::parse(&outstanding.entry, Limits::ANSWER) else { return };
-        let text = |name: &str| entry.get(name).and_then(Value::as_str);
-        self.acts.add(&entry, outstanding.number);
-        let Some(name) = text("claim") else { return };
-        let ended = match (text("what"), text("said")) {
-            // A proof of execution counts, whatever became of its claim since.
-            (Some("executed"), _) | (Some("late"), Some("executed" | "found")) => Ended::Executed,
-            (Some("not-executed" | "abandoned"), _) => Ended::NotExecuted,
-            (Some("undone"), _) => Ended::Undone,
-            (Some("sending" | "unknown" | "said-absent" | "said-abandoned"), _) => Ended::Not,
-            _ => return,
-        };
-        match self.claims.get_mut(name) {
-            // No state of a claim follows from these.
-            Some(KnownClaim { ended: Ended::Executed, .. }) => {}
-            Some(KnownClaim { ended: Ended::NotExecuted, .. }) if ended != Ended::Executed => {}
-            Some(told) if ended == Ended::Executed => told.is_executed(),
-            Some(told) if entry.get("owner").is_none() => told.ended = ended,
-            before => {
-                let requester = before.as_ref().and_then(|told| told.claim.requester.clone());
-                let sent_by = before.and_then(|told| told.claim.in_doubt()).map(|past| past.sender.clone());
-                let sender = text("journal")
-                    .and_then(JournalId::parse)
-                    .map(|journal| Sender { node: outstanding.node.clone(), journal });
-                let sender = sender.or(sent_by).unwrap_or_else(|| self.sender.clone());
-                let Some(claim) = claim_of(&entry, outstanding, sender) else { return };
-                let claim = Claim { requester: claim.requester.clone().or(requester), ..claim };
-                let mut told = KnownClaim { claim, ended, at: outstanding.at };
-                if ended == Ended::Executed {
-                    told.is_executed();
-                }
-                self.claims.insert(name.to_owned(), told);
-            }
-        }
-    }
-
-    /// Returns the claims that a store must know, by their names.
-    pub fn into_claims(self) -> impl Iterator<Item = (String, KnownClaim)> {
-        self.claims.into_iter().filter(|(_, told)| told.ended != Ended::Undone)
-    }
-}
-
-impl KnownClaim {
-    /// Returns the steps that create the claim. Guarded: there is no such claim.
-    pub fn steps(&self, environment: Environment, name: &str, terms: &Terms) -> Vec<Step> {
-        let key = RecordKey { environment, kind: Kind::Claim, name: name.to_owned() };
-        if self.has_ended() {
-            return vec![Step::Create { key, value: encode_claim(&self.claim), keep: self.keep(terms) }];
-        }
-        vec![
-            Step::Create { key, value: encode_claim(&self.claim), keep: Keep::Forever },
-            Step::IndexAdd { index: Index::Unknown, member: name.to_owned(), due: terms.first_look },
-        ]
-    }
-
-    /// Returns the steps where the store knows the claim, and less of it than the log.
-    pub fn over(&self, key: &RecordKey, found: &Record, claim: &Claim, terms: &Terms) -> Option<Vec<Step>> {
-        // A claim that the store has as held or declined was sent since; so was one that lacks the attempt.
-        let was_sent =
-            matches!(claim.state, ClaimState::Held | ClaimState::Declined(_)) || !self.is_known_to(found, claim);
-        if matches!(claim.state, ClaimState::Done { .. }) || !(self.has_ended() || was_sent) {
-            return None;
-        }
-        let attempts = self.claim.attempts.last().map(|told| with_told(&claim.attempts, told)).unwrap_or_default();
-        let value = encode_claim(&Claim { attempts, ..self.claim.clone() });
-        let remove = |index| Step::IndexRemove { index, member: key.name.clone() };
-        if !self.has_ended() {
-            let (version, member) = (found.version, key.name.clone());
-            return Some(vec![
-                Step::Replace { key: key.clone(), version, value, keep: Keep::Forever },
-                remove(Index::Sending),
-                Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look },
-            ]);
-        }
-        let keep = self.keep(terms);
-        let replace = Step::Replace { key: key.clone(), version: found.version, value, keep };
-        Some(vec![replace, remove(Index::Sending), remove(Index::Unknown)])
-    }
-
-    /// Returns whether the store's claim has the attempt that the log tells of last.
-    fn is_known_to(&self, found: &Record, claim: &Claim) -> bool {
-        let is_being_sent = |number| matches!(claim.state, ClaimState::Sending { .. }) && found.version >= number;
-        let known = |told: &PastAttempt| {
-            let is_later = claim.attempts.iter().any(|past| past.number > told.number);
-            is_later || claim.attempt(told.number).is_some() || is_being_sent(told.number)
-        };
-        self.claim.attempts.last().is_none_or(known)
-    }
-
-    /// Returns whether the claim's retention is over.
-    pub fn is_past(&self, now: StoreTime, terms: &Terms) -> bool {
-        match self.keep(terms) {
-            Keep::For { whole, spent } => self.has_ended() && now.since(self.at) > whole.saturating_add(spent),
-            Keep::Forever => false,
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        matches!(self.ended, Ended::Executed | Ended::NotExecuted)
-    }
-
-    /// Keeps what answers a repeat. Of a call that was not executed, the answer is lost: only its tombstone is kept.
-    fn keep(&self, terms: &Terms) -> Keep {
-        let Keep::For { whole, spent } = terms.keep else { return Keep::Forever };
-        let spent = if self.claim.request_id.is_some() { spent } else { FOR_GOOD };
-        match self.ended {
-            Ended::Executed => Keep::For { whole, spent },
-            Ended::NotExecuted | Ended::Undone | Ended::Not => {
-                Keep::For { whole: Duration::ZERO, spent: whole.saturating_add(spent) }
-            }
-        }
-    }
-
-    fn is_executed(&mut self) {
-        self.ended = Ended::Executed;
-        let answer = StoredAnswer::of_executed(200, self.claim.request_id.as_ref());
-        self.claim.state = ClaimState::Done { executed: true, answer };
-        if let Some(last) = self.claim.attempts.last_mut() {
-            last.end = AttemptEnd::Executed;
-        }
-    }
-}
-
-/// Writes many claims in one commit.
-pub fn remember(environment: Environment, names: &[&str], steps: Vec<Step>, node: &NodeId) -> Commit {
-    let entry = Entry::of(EntryKind::Remembered).with("claims", names);
-    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
-}
-
-/// Returns the claims that conflict with a commit, with the store's records of them.
-pub fn in_the_way(commit: &Commit, conflicts: Vec<Conflict>) -> Vec<(RecordKey, Record)> {
-    let known = conflicts.into_iter().filter_map(|conflict| match (commit.steps.get(conflict.step), conflict.found) {
-        (Some(Step::Create { key, .. }), ConflictCause::Record(record)) => Some((key.clone(), record)),
-        _ => None,
-    });
-    known.collect()
-}
-
-/// Returns a claim that the store has in full.
-pub fn whole(record: &Record) -> Option<Claim> {
-    match &record.content {
-        Content::Whole(bytes) => super::stored_form::decode_claim(bytes).ok(),
-        Content::Spent => None,
-    }
-}
-
-fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sender) -> Option<Claim> {
-    let text = |name: &str| entry.get(name).and_then(Value::as_str);
-    let what = text("what")?;
-    let owner = owner_of(entry.get("owner")?)?;
-    let number = entry.get("attempt").and_then(Value::as_u64).map(Number::new).unwrap_or(outstanding.number);
-    let end = match what {
-        "not-executed" => AttemptEnd::NotExecuted { status: 0 },
-        _ => AttemptEnd::Unknown,
-    };
-    let state = match what {
-        "not-executed" => ClaimState::Done {
-            executed: false,
-            answer: StoredAnswer { status: 200, headers: HeaderMap::new(), body: Bytes::new() },
-        },
-        "abandoned" => ClaimState::Abandoned,
-        _ => ClaimState::Unknown {
-            doubt: DoubtCause::Forgotten,
-            doubted: None,
-            sent: SentRequest::forgotten(),
-            looks: 0,
-            said_absent: None,
-            said_abandoned: None,
-        },
-    };
-    // The reservations and destinations are lost.
-    let past = PastAttempt { number, sender, since: outstanding.at, booked: Booking::default(), end };
-    Some(Claim {
-        owner,
-        requester: text("requester").map(str::to_owned),
-        operation: OperationId::new(text("operation")?),
-        fingerprint: Fingerprint::of_hex(text("fingerprint")?)?,
-        request_id: text("requestId").and_then(RequestId::parse),
-        trace: TraceId::parse(text("trace")?)?,
-        moves: None,
-        hold: text("hold").and_then(HoldId::parse),
-        attempts: vec![past],
-        state,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::base::json::{self, Limits};
+
+    /// A closing that stays would have the store rebuilt again for each journal that begins earlier than the one that was
+    /// used then, for ever.
+    #[test]
+    fn a_rebuild_with_which_nothing_is_missing_ends_an_earlier_closing() {
+        let (environment, gate) = (Environment::Production, NodeId::parse("gate").unwrap());
+        let former = Forgotten {
+            begins_behind: 4,
+            known_up_to: Some(7),
+            nodes: [(gate.clone(), 3)].into(),
+            ..Forgotten::default()
+        };
+        let closed = || Some((Number::new(9), former.clone()));
+        let unused = UnusedNumbers { behind: 9, last: 20, begins: 0 };
+        let after = |closed, reasons: &[String]| {
+            let money = MoneyAfterRebuild::decided(closed, Forgotten::default(), Number::new(9), reasons);
+            let commit = rebuilt(environment, unused, money.clone(), &gate);
+            let Value::Object(entry) = json::parse(&commit.entry, Limits::ANSWER).unwrap() else { panic!() };
+            (money, commit.steps, entry)
+        };
+        let key = Freeze::Restored.key(environment);
+        let (_, steps, entry) = after(closed(), &[]);
+        let delete = Step::Delete { key: key.clone(), version: Number::new(9) };
+        let remove = Step::IndexRemove { index: Index::Frozen, member: Freeze::Restored.name() };
+        assert_eq!(steps, [Step::Above(Number::new(20)), delete, remove]);
+        assert_eq!(entry["opens"], Freeze::Restored.name());
+        let (_, steps, entry) = after(None, &[]);
+        assert_eq!((steps, entry.get("opens")), (vec![Step::Above(Number::new(20))], None));
+
+        // What is still missing stays closed, with what was missing before.
+        let (money, steps, entry) = after(closed(), &["`other` did not come yet".to_owned()]);
+        let MoneyAfterRebuild::Closed(RebuildClosing { before, waits_for, .. }) = money else { panic!("it is closed") };
+        assert_eq!((before, waits_for.known_up_to), (Some(Number::new(9)), Some(7)));
+        assert_eq!(waits_for.nodes, former.nodes);
+        assert!(matches!(&steps[1], Step::Replace { key: its, version, .. } if *its == key && version.as_u64() == 9));
+        assert_eq!(entry.get("opens"), None);
+    }
 
     #[test]
     fn a_node_that_reports_leaves_the_reason_of_the_closing_as_it_was() {

@@ -34,16 +34,14 @@ mod state;
 mod stored_form;
 mod terms;
 mod told_acts;
+mod told_claims;
 
 pub use attempt::{Committed, DoubtfulCommit, Proposal, Recorded, Settlement, SettlementPlace, propose};
 pub use bookings::{BookedWindow, Booking, Nonce};
 pub use commits::{
     AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };
-pub use forgotten::{
-    KnownClaim, MoneyAfterRebuild, RebuildClosing, Tale, closed_for_gap, in_the_way, never_remembered, rebuilt,
-    remember, remembered, whole,
-};
+pub use forgotten::{MoneyAfterRebuild, RebuildClosing, closed_for_gap, never_remembered, rebuilt, remembered};
 pub use freeze::{
     Forgotten, Freeze, Frozen, clock_doubted, freeze, frozen, gate_clock_doubted, only_closes, restored, unfreeze,
 };
@@ -64,6 +62,7 @@ pub use state::{
 pub use status::{ClaimStatus, Earlier, status_for};
 pub use stored_form::{StoredEvent, UnreadableClaim, decode_claim, encode_claim};
 pub use terms::Terms;
+pub use told_claims::{KnownClaim, Tale, in_the_way, remember, whole, without_held};
 
 #[cfg(test)]
 mod tests;

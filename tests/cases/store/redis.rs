@@ -243,7 +243,7 @@ async fn another_format_and_what_is_no_store_are_refused() {
     assert!(matches!(broken, Err(StoreFault::Broken(_))), "{broken:?}");
     let refused = tries(&store, "a").await;
     assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))), "{refused:?}");
-    let formats = [("2", "an earlier version of Sluice wrote it"), ("5", "a later version of Sluice wrote it")];
+    let formats = [("2", "an earlier version of Sluice wrote it"), ("6", "a later version of Sluice wrote it")];
     for (format, remedy) in formats {
         redis.ask(&["HSET", "sluice:{sandbox}", "format", format]);
         for refused in [tries(&store, "b").await.map(drop), store.time().await.map(drop).map_err(CommitError::Fault)] {
@@ -257,6 +257,17 @@ async fn another_format_and_what_is_no_store_are_refused() {
 fn minimal_user() -> String {
     let rules = include_str!("../../../deploy/redis.acl").lines().find_map(|line| line.strip_prefix("user sluice "));
     format!("ACL SETUSER sluice {}", rules.unwrap().replace("PASSWORD", "secret"))
+}
+
+/// Also those of which only a rebuild, an import or a repair makes use.
+#[test]
+fn a_minimal_user_may_use_each_command_of_the_script() {
+    let rules = minimal_user();
+    let script = include_str!("../../../src/adapters/store/redis/script.lua");
+    let calls = ["call('", "alter('", "write('"].into_iter().flat_map(|call| script.split(call).skip(1));
+    let words = calls.map(|rest| rest.split('\'').next().unwrap()).filter(|word| word.to_uppercase() == *word);
+    let lacks = |word: &&str| !rules.split_whitespace().any(|rule| rule == format!("+{}", word.to_lowercase()));
+    assert_eq!(words.filter(lacks).collect::<Vec<_>>(), [""; 0]);
 }
 
 /// A text that cannot be packed into less than three quarters.

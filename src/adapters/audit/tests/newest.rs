@@ -30,3 +30,19 @@ async fn the_newest_entries_of_an_environment_come_in_order_from_as_many_files_a
     assert_eq!(newest(Environment::Sandbox, 0, 9, usize::MAX), [0; 0]);
     assert_eq!(newest(production, 40, 0, 0), [0; 0]);
 }
+
+/// The other environment's comes last.
+#[tokio::test]
+async fn an_entry_that_is_not_read_in_time_is_not_taken_for_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = AuditFiles::open(settings(folder.path()), Arc::new(Hand::default())).unwrap();
+    let (sandbox, production) = (Environment::Sandbox, Environment::Production);
+    audit.append(vec![entry_of(production, 1), entry_of(sandbox, 1)]).await.unwrap();
+    let room = EntryRoom { entries: 1, bytes: usize::MAX };
+    let within = |bytes| {
+        let budget = ReadBudget { bytes, time: std::time::Duration::from_mins(1) };
+        lost_entries::newest_within(folder.path(), &node(), (production, Number::new(1)), room, budget)
+    };
+    assert_eq!(within(u64::MAX).unwrap().len(), 1);
+    assert_eq!(within(0).unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+}

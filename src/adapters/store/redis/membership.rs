@@ -25,6 +25,9 @@ pub const LAPSE: Duration = Duration::from_secs(5);
 /// pay, or returns, waits until each node that was heard within this time has heard of it.
 pub const RAN_WITHIN: Duration = Duration::from_secs(10);
 
+/// The word of a heartbeat that does not ask whether the store has the same history.
+const UNASKED: &str = "-";
+
 /// A node's description of itself in a heartbeat.
 #[derive(Clone, Debug)]
 pub struct Life {
@@ -80,6 +83,8 @@ pub enum HeartbeatVerdict {
     Meeting,
     /// The store has another history than this node's journal behind the number that it knows of this journal.
     Differs,
+    /// The entry has left the outbox that would show whether the store has the history of this node's journal.
+    Uncompared,
     /// The store has lost something, and not every node has reported yet what it knows.
     Gathering,
     /// The store has lost something, and every node has reported.
@@ -138,9 +143,9 @@ impl HeartbeatReply {
 
     /// Whether the store noted this heartbeat.
     fn is_noted(&self) -> bool {
-        use HeartbeatVerdict::{Cut, Differs, Foreign, Gathering, Lost, Meeting, Taken, Uncreated, Well};
+        use HeartbeatVerdict::{Cut, Differs, Foreign, Gathering, Lost, Meeting, Taken, Uncompared, Uncreated, Well};
         match self.verdict {
-            Well | Meeting | Differs | Gathering | Lost => true,
+            Well | Meeting | Differs | Uncompared | Gathering | Lost => true,
             Taken | Foreign | Cut | Uncreated => false,
         }
     }
@@ -168,8 +173,11 @@ impl RedisStore {
         let words = words.word(before.generation.as_deref().unwrap_or_default());
         let words = words.word(life.installation.as_ref().map_or("", InstallationId::as_str));
         let words = words.word(life.acknowledges.map_or_else(String::new, |since| since.as_micros().to_string()));
-        let mark = life.newest.clone().flatten();
-        let words = words.word(mark.map_or_else(String::new, |mark| format!("{} {}", mark.at.as_micros(), mark.node)));
+        let words = words.word(match &life.newest {
+            Some(Some(mark)) => format!("{} {}", mark.at.as_micros(), mark.node),
+            Some(None) => String::new(),
+            None => UNASKED.to_owned(),
+        });
         let others = before.heard.iter().flat_map(|heard| {
             let others = heard.members.iter().filter(|member| member.node != beliefs.node);
             others.map(|member| (member, heard.state(member)))
@@ -312,6 +320,7 @@ impl RedisStore {
             b"well" => HeartbeatVerdict::Well,
             b"meeting" => HeartbeatVerdict::Meeting,
             b"differs" => HeartbeatVerdict::Differs,
+            b"uncompared" => HeartbeatVerdict::Uncompared,
             b"gathering" => HeartbeatVerdict::Gathering,
             b"lost" => HeartbeatVerdict::Lost,
             b"taken" => HeartbeatVerdict::Taken,

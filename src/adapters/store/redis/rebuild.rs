@@ -232,7 +232,7 @@ impl RedisStore {
             let (next, names): (u64, Vec<Vec<u8>>) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
             let is_content = |name: &[u8]| {
                 let rest = name.strip_prefix(root.as_bytes()).unwrap_or_default();
-                [b":r:", b":i:", b":s:", b":h:"].iter().any(|part| rest.starts_with(*part))
+                [b":r:", b":i:", b":s:", b":h:", b":d:"].iter().any(|part| rest.starts_with(*part))
                     || [b":x", b":l", b":q"].iter().any(|part| rest == *part)
             };
             let names: Vec<Vec<u8>> = names.into_iter().filter(|name| is_content(name)).collect();

@@ -8,7 +8,9 @@
 --                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
 --                      the clock of the Redis, which leapt; epoch, how often people had it followed again;
 --                      promoted, when gates first met the run in use, if it is not the first one;
---                      put, how many bytes were ever put into the outbox, and taken, how many left it;
+--                      put, how many bytes were ever put into the outbox, and taken, how many left it; left, the
+--                      highest number that left it since the store was created or rebuilt; behind, the last number
+--                      before the rebuild, if it was rebuilt;
 --                      'by:NODE', the highest number that the node committed
 --   root:r:RECORD      string: 'version at whole gone ', then 'w' and the content, or 's' if it is spent: whole until,
 --                      and gone at ('' is forever)
@@ -18,6 +20,8 @@
 --   root:q             the outbox: entries that not every journal has yet, by number: 'before at node entry'; before is
 --                      how many bytes were put before it; see `wire_entry` for the form of an entry
 --   root:k             hash: NODE -> 'JOURNAL number', the number up to which the node's journal has every entry
+--   root:d:NODE        hash: number -> 'at node', of entries that left the outbox before the node said that its journal
+--                      has them; 'last' is the highest of these numbers
 --   root:f             hash: former generations, of stores in whose place this one was rebuilt or imported
 --   root:c             hash: NODE -> the highest number of its own commits, as the node itself knows it
 --   root:g             hash: 'NODE JOURNAL' -> 'number state', where a journal ended that another one of its node
@@ -41,11 +45,14 @@
 
 local op, root = ARGV[1], KEYS[1]
 -- The layout of these keys. No other is read.
-local FORMAT = '4'
+local FORMAT = '5'
 local MAX_EXACT = 9007199254740991
 -- How many entries wait for nodes that do not run, and how many bytes.
 local MAX_WAITING = 16384
 local MAX_WAITING_BYTES = 64 * 1024 * 1024
+-- How many entries behind the end of a journal are known after they left the outbox: it may have more than its node
+-- said.
+local MAX_MARKED = 16384
 -- A slot in a window: doubles hold all numbers here exactly, and are read without making texts of them.
 local SLOT, SLOT_BYTES = '<dddd', 32
 -- How long the entries wait for a node that left in order, in microseconds.
@@ -117,7 +124,7 @@ if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
   return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
 elseif meta[1] and meta[1] ~= FORMAT and meta[1] ~= 'import' then
   local remedy = '; a later version of Sluice wrote it: use that version'
-  if meta[1] == '1' or meta[1] == '2' or meta[1] == '3' then
+  if tonumber(meta[1]) and tonumber(meta[1]) < tonumber(FORMAT) then
     remedy = '; an earlier version of Sluice wrote it: use that version'
   end
   return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. remedy)
@@ -662,17 +669,32 @@ local function keep(node, journal, number, was_retired)
     alter('HSET', root .. ':g', node .. ' ' .. old, had .. (was_retired and ' retired' or ' lost'))
   end
   alter('HSET', root .. ':k', node, journal .. ' ' .. text(number))
+  local marks = root .. ':d:' .. node
+  local marked = redis.call('HGET', marks, 'last')
+  if marked and number >= tonumber(marked) then
+    alter('DEL', marks)
+  end
 end
 
--- Whether this store has another entry than a journal at a number. A lost store is rebuilt first, and nothing is known
--- of what has left the outbox. A number that a rebuild left out has no entry: then the closing behind it tells whose
--- journal is awaited.
-local function has_another(entry, number)
-  if entry == '' or lost or not generation then
-    return false
+-- Returns 'differs' if this store has another entry than a journal at a number, and 'uncompared' if its own has left
+-- the outbox, and the node did not say to this store that its journal has it. A lost store is rebuilt first. A number
+-- that a rebuild left out has no entry: then the closing behind it tells whose journal is awaited.
+local function other_history(entry, number, said)
+  if entry == '' or entry == '-' or lost or not generation then
+    return nil
   end
   local here = redis.call('ZRANGEBYSCORE', root .. ':q', text(number), text(number), 'LIMIT', 0, 1)[1]
-  return here and string.match(here, '^%d+ (%d+ %S+) ') ~= entry
+  local its_mark = redis.call('HGET', root .. ':d:' .. asker, text(number))
+  if here then
+    its_mark = string.match(here, '^%d+ (%d+ %S+) ')
+  end
+  if its_mark then
+    return its_mark ~= entry and 'differs' or nil
+  end
+  local behind, left_up_to = unpack(redis.call('HMGET', root, 'behind', 'left'))
+  -- What was before the rebuild, the rebuild compared: it asked who has it.
+  local was_here = number > tonumber(behind or 0) and number <= tonumber(left_up_to or 0)
+  return said < number and was_here and 'uncompared' or nil
 end
 
 local function tell_roll(verdict, all)
@@ -701,7 +723,8 @@ local function beat()
   -- The highest number, of any node, that it was told before or has in its journal.
   local seen = tonumber(take())
   local journal, has, its_generation, wanted, acked = take(), tonumber(take()), take(), take(), take()
-  -- The time and the node of the entry at that number, if the gate asks whether this store has the same.
+  -- The time and the node of the entry at that number, where the gate asks whether this store has the same; '-' where
+  -- it does not ask.
   local newest = take()
   local all = roll()
   local mine = all[asker]
@@ -766,8 +789,9 @@ local function beat()
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
   alter = redis.call
-  local differs = has_another(newest, has)
-  if not differs then
+  local other = other_history(newest, has, old_journal == journal and tonumber(had) or 0)
+  -- Before it has compared, what it says of its journal is not about this store.
+  if not other and not (newest == '-' and waits) then
     keep(asker, journal, has, was_retired)
   end
   redis.call('HSET', root .. ':c', asker, text(highest))
@@ -789,8 +813,8 @@ local function beat()
     local closes = is_behind and is_gathered(all, tonumber(lost), lapse, has_come)
     return tell_roll((closes or now - lost >= lapse) and 'lost' or 'gathering', all)
   end
-  if differs then
-    return tell_roll('differs', all)
+  if other then
+    return tell_roll(other, all)
   end
   if run ~= met then
     local next_run, since = unpack(redis.call('HMGET', root, 'next', 'since'))
@@ -899,6 +923,19 @@ local function passed_over(number)
   return after
 end
 
+-- Notes what tells entries from others, where they leave before a node said that its journal has them.
+local function mark_leaving(node, has, up_to)
+  local last = math.min(up_to, has + MAX_MARKED)
+  if last <= has then
+    return
+  end
+  local leaving = redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. text(has), text(last), 'WITHSCORES')
+  for i = 1, #leaving, 2 do
+    local number, its_mark = leaving[i + 1], string.match(leaving[i], '^%d+ (%d+ %S+) ')
+    alter('HSET', root .. ':d:' .. node, 'last', number, number, its_mark)
+  end
+end
+
 local function is_rebuilding(instance)
   return lost and string.match(redis.call('HGET', root, 'rebuilding') or '', '^%S+') == instance
 end
@@ -933,6 +970,7 @@ local operations = {
       for _, hash in ipairs({ ':k', ':n', ':w', ':c' }) do
         alter('HDEL', root .. hash, node)
       end
+      alter('DEL', root .. ':d:' .. node)
     end
   end,
   -- Creates an empty store for an installation; returns the one that it belongs to.
@@ -1039,7 +1077,7 @@ local operations = {
   -- Returns lent entries: the next ones behind a number, if there are any to come.
   borrow = function()
     local since, number, most = take(), take(), tonumber(take())
-    if lost ~= since or redis.call('HEXISTS', root .. ':t', 'none') == 1 then
+    if lost ~= since or redis.call('HGET', root .. ':t', 'none') then
       return { lost == since and 'none' or 'go' }
     end
     local told = { 'go' }
@@ -1138,12 +1176,12 @@ local operations = {
     local told, write = commit()
     return told,
       write and function()
-        alter('HDEL', root, 'lost', 'above', 'rebuilding', 'distrusted', 'next', 'since')
+        alter('HDEL', root, 'lost', 'above', 'rebuilding', 'distrusted', 'next', 'since', 'left')
         alter('DEL', root .. ':m', root .. ':t', root .. ':u', root .. ':v')
         if run ~= met then
           alter('HSET', root, 'promoted', text(now))
         end
-        alter('HSET', root, 'format', FORMAT, 'generation', generation or fresh, 'run', met)
+        alter('HSET', root, 'format', FORMAT, 'generation', generation or fresh, 'run', met, 'behind', last)
         for node, number in pairs(numbers) do
           alter('HSET', root, 'by:' .. node, number)
         end
@@ -1186,10 +1224,11 @@ local operations = {
   -- many running nodes as there must be copies; of other entries, the newest stay.
   kept = function()
     local node, journal, number, copies, lapse = take(), take(), tonumber(take()), tonumber(take()), tonumber(take())
-    local all, up_to, reached = roll(), number, { number }
+    local all, up_to, reached, said = roll(), number, { number }, {}
     for other, one in pairs(all) do
       if other ~= node then
         local has = tonumber(string.match(redis.call('HGET', root .. ':k', other) or '0', '%d+$'))
+        said[other] = has
         if one.beat > 0 or now - left(other) < RETURNS_WITHIN then
           up_to = math.min(up_to, has)
         end
@@ -1212,7 +1251,10 @@ local operations = {
       local stays = redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. text(up_to), '+inf', 'LIMIT', 0, 1)[1]
       local taken = stays and bytes_before(stays) or bytes_put
       if taken ~= bytes_taken then
-        alter('HSET', root, 'taken', text(taken))
+        for other, has in pairs(said) do
+          mark_leaving(other, has, up_to)
+        end
+        alter('HSET', root, 'taken', text(taken), 'left', text(up_to))
         alter('ZREMRANGEBYSCORE', root .. ':q', '-inf', text(up_to))
       end
     end

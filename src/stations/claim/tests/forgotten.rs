@@ -1,6 +1,7 @@
 //! Claims that a store lost, and a journal has.
 
 use super::*;
+use crate::ledger::{Conflict, ConflictCause};
 
 /// A call that was sent, as the chain says, is not sent again because a store that was set back still has it waiting.
 #[test]
@@ -16,7 +17,7 @@ fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits
         let (environment, number, at) = (Environment::Production, Number::new(number), StoreTime::of_micros(9));
         let mut tale = Tale::of(sender());
         let node = NodeId::parse("gate").unwrap();
-        tale.add(&Outstanding { environment, number, at, node, entry: Bytes::from(entry.to_string()) });
+        tale.add(&Outstanding { environment, number, at, node, entry: Bytes::from(entry.to_string()) }, None);
         tale.into_claims().next().map(|(_, told)| told)
     };
     let terms = terms();
@@ -24,7 +25,7 @@ fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits
         let found = Claim { hold: Some(hold.clone()), ..claim(state, Some("r-1")) };
         let content = Content::Whole(encode_claim(&found));
         let record = Record { version: Number::new(3), at: StoreTime::of_micros(3), content };
-        let steps = told(what, number)?.over(&key, &record, &found, &terms)?;
+        let steps = told(what, number)?.over(&key, &record, &found, (&terms, StoreTime::of_micros(9)))?;
         steps.iter().find_map(|step| match step {
             Step::Replace { value, .. } => Some(decode_claim(value).unwrap().state.as_str()),
             _ => None,
@@ -49,4 +50,97 @@ fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits
         assert_eq!(becomes("sending", state), Some("unknown"), "a later attempt was sent");
     }
     assert_eq!(becomes("sending", executed), None, "it was executed");
+}
+
+/// What a call used of limits counts with its claim, in the time of its sending, and until its end is known.
+#[test]
+fn what_a_told_call_used_of_limits_counts_again_once() {
+    let (key, terms) = (key_of("request/r-1"), terms());
+    let [sending_now, ..] = states();
+    let sent = claim(sending_now, Some("r-1"));
+    let ClaimState::Sending { booked, .. } = &sent.state else { panic!("it is being sent") };
+    let [day, hour] = [86_400_000_000_i64, 3_600_000_000];
+    let told_at = |what: &[&str], written: Option<&Claim>| {
+        let mut tale = Tale::of(sender());
+        for (nth, what) in (0_u64..).zip(what) {
+            let entry = serde_json::json!({
+                "what": what, "claim": key.name, "requestId": "r-1", "operation": "createSwap", "trace": "t-1",
+                "owner": { "issuer": "main", "subject": "payroll" }, "attempt": 7,
+                "fingerprint": Fingerprint::of(&[b"a call"]).to_hex(),
+            });
+            let (number, at) = (Number::new(7 + nth), StoreTime::of_micros(day + i64::try_from(nth).unwrap()));
+            let node = NodeId::parse("gate").unwrap();
+            let entry = Bytes::from(entry.to_string());
+            tale.add(
+                &Outstanding { environment: key.environment, number, at, node, entry },
+                written.filter(|_| nth == 0),
+            );
+        }
+        tale.into_claims().next().map(|(_, told)| told)
+    };
+    let steps = |what: &[&str], now: i64| {
+        let told = told_at(what, Some(&sent)).unwrap();
+        let now = StoreTime::of_micros(now);
+        let steps = told.steps(key.environment, &key.name, &terms, now);
+        let counts = |step: &&Step| matches!(step, Step::Force { .. } | Step::Book { .. } | Step::Settle { .. });
+        let counting: Vec<Step> = steps.iter().filter(counts).cloned().collect();
+        assert_eq!(told.counts(now), steps.iter().any(|step| matches!(step, Step::Force { .. } | Step::Book { .. })));
+        assert!(!told.lacks_booking());
+        counting
+    };
+    let BookedWindow { window, span, units } = booked.windows[0].clone();
+    let book = Step::Book { window: window.clone(), span, units, at: StoreTime::of_micros(day) };
+    let force = Step::Force { window: window.clone(), span, units, holder: booked.holder.clone() };
+    assert_eq!(steps(&["sending", "executed"], day + 5), std::slice::from_ref(&book));
+    assert_eq!(steps(&["sending", "unknown"], day + 5), std::slice::from_ref(&force));
+    assert_eq!(steps(&["sending"], day + 5), std::slice::from_ref(&force));
+    assert_eq!(steps(&["sending", "abandoned"], day + 5), std::slice::from_ref(&force), "nobody knows");
+    assert_eq!(steps(&["sending", "not-executed"], day + 5), []);
+    assert_eq!(steps(&["sending"], day + 2 * hour), [], "no window reaches back to it");
+    // Without what the commit wrote, it is said that nothing is known.
+    let unknown = told_at(&["sending", "executed"], None).unwrap();
+    assert!(unknown.lacks_booking() && !unknown.counts(StoreTime::of_micros(day)));
+    assert!(!told_at(&["sending", "not-executed"], None).unwrap().lacks_booking());
+
+    // A store that knows the attempt has its reservation.
+    let over = |what: &[&str], state: ClaimState, version: u64| {
+        let found = Claim { attempts: Vec::new(), ..claim(state, Some("r-1")) };
+        let content = Content::Whole(encode_claim(&found));
+        let record = Record { version: Number::new(version), at: StoreTime::of_micros(3), content };
+        let told = told_at(what, Some(&sent)).unwrap();
+        let steps = told.over(&key, &record, &found, (&terms, StoreTime::of_micros(day + 5)))?;
+        let of_window = |step: &&Step| {
+            matches!(step, Step::Force { .. } | Step::Book { .. } | Step::Settle { .. } | Step::GiveBack { .. })
+        };
+        Some(steps.iter().filter(of_window).cloned().collect::<Vec<_>>())
+    };
+    let (holder, of_window) = (booked.holder.clone(), window.clone());
+    let settle = Step::Settle { window: of_window.clone(), holder: holder.clone() };
+    let give_back = Step::GiveBack { window: of_window, holder };
+    assert_eq!(over(&["sending", "executed"], sent.state.clone(), 7), Some(vec![settle]));
+    assert_eq!(over(&["sending", "not-executed"], sent.state.clone(), 7), Some(vec![give_back]));
+    assert_eq!(over(&["sending"], sent.state.clone(), 7), None);
+    assert_eq!(over(&["sending", "executed"], ClaimState::Held, 3), Some(vec![book]));
+    assert_eq!(over(&["sending"], ClaimState::Held, 3), Some(vec![force]));
+}
+
+/// Of a reservation that is held already, only the rest of the commit is made.
+#[test]
+fn a_told_reservation_that_is_held_is_left_out() {
+    let span = WindowSpan::Rolling { bucket: Duration::from_secs(60), count: 60 };
+    let window = |limit: &str| WindowKey { limit: limit.to_owned(), key: "[]".to_owned() };
+    let force = |limit: &str| Step::Force { window: window(limit), span, holder: "n".to_owned(), units: 1 };
+    let create = Step::Create { key: key_of("request/r-1"), value: Bytes::new(), keep: Keep::Forever };
+    let steps = vec![create.clone(), force("day"), force("month")];
+    let commit = remember(Environment::Production, &["request/r-1"], steps, &sender().node);
+    let conflict = |step, found| Conflict { step, found };
+    let without = without_held(&commit, &[conflict(1, ConflictCause::Reserved)]).unwrap();
+    assert_eq!(without.steps, [create, force("month")]);
+    let record = Record { version: Number::new(1), at: StoreTime::default(), content: Content::Spent };
+    let stands = [conflict(0, ConflictCause::Record(record)), conflict(1, ConflictCause::Reserved)];
+    assert_eq!(without_held(&commit, &stands), None);
+}
+
+fn key_of(name: &str) -> RecordKey {
+    RecordKey { environment: Environment::Production, kind: Kind::Claim, name: name.to_owned() }
 }

@@ -1,0 +1,329 @@
+//! The calls that an audit log tells of, for a store that lost them.
+//!
+//! An executed call is answered with its status alone, another that ended becomes a spent claim, and any other gets an
+//! unknown outcome: what was answered is lost with the store. What a call used of limits counts again with its claim, in one
+//! commit, so that a repeat of the telling counts nothing twice.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Map, Value};
+
+use super::bookings::Booking;
+use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
+use super::state::{Claim, ClaimState, DoubtCause, SentRequest, StoredAnswer};
+use super::stored_form::encode_claim;
+use super::terms::{FOR_GOOD, Terms};
+use super::told_acts::{ToldActs, owner_of};
+use crate::audit::{Entry, EntryKind};
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
+use crate::base::json::{self, Limits};
+use crate::ledger::{
+    Commit, Conflict, ConflictCause, Content, Index, JournalId, Keep, Kind, NodeId, Number, Outstanding, Record,
+    RecordKey, Sender, Step, StoreTime,
+};
+
+/// The claims that an audit log tells of, and what people did.
+#[derive(Debug)]
+pub struct Tale {
+    claims: BTreeMap<String, KnownClaim>,
+    pub acts: ToldActs,
+    /// The gate whose log it is.
+    sender: Sender,
+}
+
+/// The facts that an audit log has of one claim.
+#[derive(Clone, Debug)]
+pub struct KnownClaim {
+    claim: Claim,
+    ended: Ended,
+    at: StoreTime,
+    /// Whether the log has what the attempt used of limits.
+    is_booking_known: bool,
+}
+
+/// The end of an attempt, as far as known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Executed,
+    NotExecuted,
+    /// The call may be sent again.
+    Undone,
+    Not,
+}
+
+impl Tale {
+    pub fn of(sender: Sender) -> Tale {
+        Tale { claims: BTreeMap::new(), acts: ToldActs::default(), sender }
+    }
+
+    /// Adds an entry, in the order of the log, and the claim as its commit wrote it, where that is known.
+    pub fn add(&mut self, outstanding: &Outstanding, written: Option<&Claim>) {
+        let Ok(Value::Object(entry)) = json::parse(&outstanding.entry, Limits::ANSWER) else { return };
+        let text = |name: &str| entry.get(name).and_then(Value::as_str);
+        self.acts.add(&entry, outstanding.number);
+        let Some(name) = text("claim") else { return };
+        let ended = match (text("what"), text("said")) {
+            // A proof of execution counts, whatever became of its claim since.
+            (Some("executed"), _) | (Some("late"), Some("executed" | "found")) => Ended::Executed,
+            (Some("not-executed" | "abandoned"), _) => Ended::NotExecuted,
+            (Some("undone"), _) => Ended::Undone,
+            (Some("sending" | "unknown" | "said-absent" | "said-abandoned"), _) => Ended::Not,
+            _ => return,
+        };
+        match self.claims.get_mut(name) {
+            // No state of a claim follows from these.
+            Some(KnownClaim { ended: Ended::Executed, .. }) => {}
+            Some(KnownClaim { ended: Ended::NotExecuted, .. }) if ended != Ended::Executed => {}
+            Some(told) if ended == Ended::Executed => told.is_executed(),
+            Some(told) if entry.get("owner").is_none() => told.ended = ended,
+            before => {
+                let former = before.cloned();
+                let requester = former.as_ref().and_then(|told| told.claim.requester.clone());
+                let sent_by = former.as_ref().and_then(|told| told.claim.in_doubt()).map(|past| past.sender.clone());
+                let sender = text("journal")
+                    .and_then(JournalId::parse)
+                    .map(|journal| Sender { node: outstanding.node.clone(), journal });
+                let sender = sender.or(sent_by).unwrap_or_else(|| self.sender.clone());
+                let Some(claim) = claim_of(&entry, outstanding, sender) else { return };
+                let claim = Claim { requester: claim.requester.clone().or(requester), ..claim };
+                let mut told = KnownClaim { claim, ended, at: outstanding.at, is_booking_known: false };
+                if let Some(former) = former.filter(|former| former.is_booking_known) {
+                    told.learn(&former.claim, outstanding);
+                }
+                if ended == Ended::Executed {
+                    told.is_executed();
+                }
+                self.claims.insert(name.to_owned(), told);
+            }
+        }
+        if let Some((told, written)) = self.claims.get_mut(name).zip(written) {
+            told.learn(written, outstanding);
+        }
+    }
+
+    /// Returns the claims that a store must know, by their names.
+    pub fn into_claims(self) -> impl Iterator<Item = (String, KnownClaim)> {
+        self.claims.into_iter().filter(|(_, told)| told.ended != Ended::Undone)
+    }
+}
+
+impl KnownClaim {
+    /// Returns the steps that create the claim, and count what it used of limits. Guarded: there is no such claim.
+    pub fn steps(&self, environment: Environment, name: &str, terms: &Terms, now: StoreTime) -> Vec<Step> {
+        let key = RecordKey { environment, kind: Kind::Claim, name: name.to_owned() };
+        let keep = if self.has_ended() { self.keep(terms) } else { Keep::Forever };
+        let mut steps = vec![Step::Create { key, value: encode_claim(&self.claim), keep }];
+        if !self.has_ended() {
+            steps.push(Step::IndexAdd { index: Index::Unknown, member: name.to_owned(), due: terms.first_look });
+        }
+        steps.extend(self.counted(now));
+        steps
+    }
+
+    /// Returns the steps that count what the last attempt used of limits, for a store that does not know the attempt. What
+    /// may have been executed is held until its end is known.
+    fn counted(&self, now: StoreTime) -> Vec<Step> {
+        let Some(last) = self.claim.attempts.last() else { return Vec::new() };
+        match self.ended {
+            Ended::Executed => last.booked.executed_after_all(last.since),
+            _ if self.may_be_executed() => last.booked.held_again(last.since, now),
+            Ended::NotExecuted | Ended::Undone | Ended::Not => Vec::new(),
+        }
+    }
+
+    /// Returns the steps on what the last attempt used of limits, where the store knows the claim.
+    fn counted_beside(&self, found: &Record, claim: &Claim, now: StoreTime) -> Vec<Step> {
+        let Some(last) = self.claim.attempts.last() else { return Vec::new() };
+        let known = match (&claim.state, claim.attempt(last.number)) {
+            (_, Some(past)) => past.clone(),
+            (ClaimState::Sending { booked, .. }, None) if found.version == last.number => {
+                PastAttempt { booked: booked.clone(), end: AttemptEnd::Unknown, ..last.clone() }
+            }
+            _ => return self.counted(now),
+        };
+        match self.ended {
+            Ended::Executed => known.proved_executed(),
+            Ended::NotExecuted if !self.may_be_executed() => known.proved_not_executed(),
+            Ended::NotExecuted | Ended::Undone | Ended::Not => Vec::new(),
+        }
+    }
+
+    /// Takes what the attempt used of limits from the claim as the commit of an entry wrote it.
+    fn learn(&mut self, written: &Claim, by: &Outstanding) {
+        let Some(last) = self.claim.attempts.last_mut() else { return };
+        let known = match (&written.state, written.attempt(last.number)) {
+            (_, Some(past)) => (past.since, &past.booked),
+            (ClaimState::Sending { booked, .. }, None) if by.number == last.number => (by.at, booked),
+            _ => return,
+        };
+        let (since, booked) = known;
+        // Of an attempt that was told to a store before, without what it used, it is not known there.
+        if !booked.holder.is_empty() {
+            (last.since, last.booked) = (since, booked.clone());
+            self.is_booking_known = true;
+        }
+    }
+
+    /// Returns whether it may have used something of limits, and the log does not say what.
+    pub fn lacks_booking(&self) -> bool {
+        !self.is_booking_known && (self.ended == Ended::Executed || self.may_be_executed())
+    }
+
+    /// Returns whether its commit counts something. Two of them may count in one window, and a commit writes it once.
+    pub fn counts(&self, now: StoreTime) -> bool {
+        !self.counted(now).is_empty()
+    }
+
+    /// Nobody knows, or will ever know, what became of it.
+    fn may_be_executed(&self) -> bool {
+        self.ended == Ended::Not || self.claim.state == ClaimState::Abandoned
+    }
+
+    /// Returns the steps where the store knows the claim, and less of it than the log.
+    pub fn over(
+        &self,
+        key: &RecordKey,
+        found: &Record,
+        claim: &Claim,
+        (terms, now): (&Terms, StoreTime),
+    ) -> Option<Vec<Step>> {
+        // A claim that the store has as held or declined was sent since; so was one that lacks the attempt.
+        let was_sent =
+            matches!(claim.state, ClaimState::Held | ClaimState::Declined(_)) || !self.is_known_to(found, claim);
+        if matches!(claim.state, ClaimState::Done { .. }) || !(self.has_ended() || was_sent) {
+            return None;
+        }
+        let attempts = self.claim.attempts.last().map(|told| with_told(&claim.attempts, told)).unwrap_or_default();
+        let value = encode_claim(&Claim { attempts, ..self.claim.clone() });
+        let (version, member) = (found.version, key.name.clone());
+        let keep = if self.has_ended() { self.keep(terms) } else { Keep::Forever };
+        let mut steps = vec![
+            Step::Replace { key: key.clone(), version, value, keep },
+            Step::IndexRemove { index: Index::Sending, member: member.clone() },
+            match self.has_ended() {
+                true => Step::IndexRemove { index: Index::Unknown, member },
+                false => Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look },
+            },
+        ];
+        steps.extend(self.counted_beside(found, claim, now));
+        Some(steps)
+    }
+
+    /// Returns whether the store's claim has the attempt that the log tells of last.
+    fn is_known_to(&self, found: &Record, claim: &Claim) -> bool {
+        let is_being_sent = |number| matches!(claim.state, ClaimState::Sending { .. }) && found.version >= number;
+        let known = |told: &PastAttempt| {
+            let is_later = claim.attempts.iter().any(|past| past.number > told.number);
+            is_later || claim.attempt(told.number).is_some() || is_being_sent(told.number)
+        };
+        self.claim.attempts.last().is_none_or(known)
+    }
+
+    /// Returns whether the claim's retention is over.
+    pub fn is_past(&self, now: StoreTime, terms: &Terms) -> bool {
+        match self.keep(terms) {
+            Keep::For { whole, spent } => self.has_ended() && now.since(self.at) > whole.saturating_add(spent),
+            Keep::Forever => false,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.ended, Ended::Executed | Ended::NotExecuted)
+    }
+
+    /// Keeps what answers a repeat. Of a call that was not executed, the answer is lost: only its tombstone is kept.
+    fn keep(&self, terms: &Terms) -> Keep {
+        let Keep::For { whole, spent } = terms.keep else { return Keep::Forever };
+        let spent = if self.claim.request_id.is_some() { spent } else { FOR_GOOD };
+        match self.ended {
+            Ended::Executed => Keep::For { whole, spent },
+            Ended::NotExecuted | Ended::Undone | Ended::Not => {
+                Keep::For { whole: Duration::ZERO, spent: whole.saturating_add(spent) }
+            }
+        }
+    }
+
+    fn is_executed(&mut self) {
+        self.ended = Ended::Executed;
+        let answer = StoredAnswer::of_executed(200, self.claim.request_id.as_ref());
+        self.claim.state = ClaimState::Done { executed: true, answer };
+        if let Some(last) = self.claim.attempts.last_mut() {
+            last.end = AttemptEnd::Executed;
+        }
+    }
+}
+
+/// Writes many claims in one commit.
+pub fn remember(environment: Environment, names: &[&str], steps: Vec<Step>, node: &NodeId) -> Commit {
+    let entry = Entry::of(EntryKind::Remembered).with("claims", names);
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
+/// Returns the commit without the reservations that are in its way: they are held already, or their time is over. `None`
+/// where something else is in its way.
+pub fn without_held(commit: &Commit, conflicts: &[Conflict]) -> Option<Commit> {
+    let is_held = |nth: &usize| conflicts.iter().any(|conflict| conflict.step == *nth);
+    let forced = |conflict: &Conflict| matches!(commit.steps.get(conflict.step), Some(Step::Force { .. }));
+    let steps = commit.steps.iter().enumerate().filter(|(nth, _)| !is_held(nth)).map(|(_, step)| step.clone());
+    conflicts.iter().all(forced).then(|| Commit { steps: steps.collect(), ..commit.clone() })
+}
+
+/// Returns the claims that conflict with a commit, with the store's records of them.
+pub fn in_the_way(commit: &Commit, conflicts: Vec<Conflict>) -> Vec<(RecordKey, Record)> {
+    let known = conflicts.into_iter().filter_map(|conflict| match (commit.steps.get(conflict.step), conflict.found) {
+        (Some(Step::Create { key, .. }), ConflictCause::Record(record)) => Some((key.clone(), record)),
+        _ => None,
+    });
+    known.collect()
+}
+
+/// Returns a claim that the store has in full.
+pub fn whole(record: &Record) -> Option<Claim> {
+    match &record.content {
+        Content::Whole(bytes) => super::stored_form::decode_claim(bytes).ok(),
+        Content::Spent => None,
+    }
+}
+
+fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sender) -> Option<Claim> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    let what = text("what")?;
+    let owner = owner_of(entry.get("owner")?)?;
+    let number = entry.get("attempt").and_then(Value::as_u64).map(Number::new).unwrap_or(outstanding.number);
+    let end = match what {
+        "not-executed" => AttemptEnd::NotExecuted { status: 0 },
+        _ => AttemptEnd::Unknown,
+    };
+    let state = match what {
+        "not-executed" => ClaimState::Done {
+            executed: false,
+            answer: StoredAnswer { status: 200, headers: HeaderMap::new(), body: Bytes::new() },
+        },
+        "abandoned" => ClaimState::Abandoned,
+        _ => ClaimState::Unknown {
+            doubt: DoubtCause::Forgotten,
+            doubted: None,
+            sent: SentRequest::forgotten(),
+            looks: 0,
+            said_absent: None,
+            said_abandoned: None,
+        },
+    };
+    let past = PastAttempt { number, sender, since: outstanding.at, booked: Booking::default(), end };
+    Some(Claim {
+        owner,
+        requester: text("requester").map(str::to_owned),
+        operation: OperationId::new(text("operation")?),
+        fingerprint: Fingerprint::of_hex(text("fingerprint")?)?,
+        request_id: text("requestId").and_then(RequestId::parse),
+        trace: TraceId::parse(text("trace")?)?,
+        moves: None,
+        hold: text("hold").and_then(HoldId::parse),
+        attempts: vec![past],
+        state,
+    })
+}
