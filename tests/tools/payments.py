@@ -127,7 +127,9 @@ def check_pages(report: Report, port: int, count: int, total: Decimal) -> None:
     status, body = ask(port, "payments?limit=50")
     first = time.monotonic() - begin
     answer = json.loads(body)
-    report.check_that("an answer comes before all is read", status == 200 and len(answer["payments"]) == 50, body[:300])
+    report.check_that(
+        "an answer comes before all is read", status == 200 and 0 < len(answer["payments"]) <= 50, body[:300]
+    )
     is_read = wait_until(lambda: not json.loads(ask(port, "payments?limit=1")[1])["reading"], READ_SECONDS)
     report.check_that("the journal is read", is_read, "it is still being read")
     whole = time.monotonic() - begin
