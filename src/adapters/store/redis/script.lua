@@ -676,6 +676,15 @@ local function keep(node, journal, number, was_retired)
   end
 end
 
+-- Returns the number up to which the asker ever said to this store that this journal has every entry.
+local function said_of(journal)
+  local here, number = string.match(redis.call('HGET', root .. ':k', asker) or '', '^(%S+) (%d+)$')
+  if here ~= journal then
+    number = string.match(redis.call('HGET', root .. ':g', asker .. ' ' .. journal) or '', '^%d+')
+  end
+  return tonumber(number or 0)
+end
+
 -- Returns 'differs' if this store has another entry than a journal at a number, and 'uncompared' if its own has left
 -- the outbox, and the node did not say to this store that its journal has it. A lost store is rebuilt first. A number
 -- that a rebuild left out has no entry: then the closing behind it tells whose journal is awaited.
@@ -789,7 +798,7 @@ local function beat()
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
   alter = redis.call
-  local other = other_history(newest, has, old_journal == journal and tonumber(had) or 0)
+  local other = other_history(newest, has, said_of(journal))
   -- Before it has compared, what it says of its journal is not about this store.
   if not other and not (newest == '-' and waits) then
     keep(asker, journal, has, was_retired)
@@ -967,10 +976,11 @@ local operations = {
     end
     return {}, function()
       alter('HSET', root .. ':g', node .. ' ' .. old, had .. ' lost')
+      -- It may come back after all, and is compared then.
+      mark_leaving(node, tonumber(had), tonumber(meta[3] or 0))
       for _, hash in ipairs({ ':k', ':n', ':w', ':c' }) do
         alter('HDEL', root .. hash, node)
       end
-      alter('DEL', root .. ':d:' .. node)
     end
   end,
   -- Creates an empty store for an installation; returns the one that it belongs to.
