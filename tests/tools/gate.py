@@ -6,13 +6,14 @@ import hmac
 import json
 import os
 import re
+import secrets
 import socket
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,12 +229,22 @@ def command_name(child: "subprocess.Popen[str]") -> str:
     return str(words[1] if len(words) > 1 else words[0])
 
 
+# Ports that were given out: whoever got one may not listen on it yet.
+GIVEN_PORTS: set[int] = set()
+
+
 def free_port() -> int:
-    """Returns a port of the loopback address on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Returns a port of the loopback address on which nothing listens, and that was not given out before.
+
+    Connections take theirs from above, so that none takes it meanwhile.
+    """
+    while True:
+        port = 10_000 + secrets.randbelow(22_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in GIVEN_PORTS:
+                GIVEN_PORTS.add(port)
+                return port
 
 
 def wait_until(holds: Callable[[], object], seconds: float) -> bool:
