@@ -64,7 +64,7 @@ impl<'l> HoldViewer<'l> {
     pub fn view<'s>(&'s self, key: &'s RecordKey, record: &'s Record, hold: &'s Hold) -> Option<HoldView<'s>> {
         let policies = &*self.snapshot.policies;
         let (stand_ins, now) = self.stand_ins.get(&key.environment)?;
-        let hearing = self.inside.node.hearing(key.environment, policies, stand_ins, *now);
+        let hearing = self.inside.node.hearing(key.environment, (&self.snapshot.catalog, policies), stand_ins, *now);
         let intent = read_again(&self.snapshot.catalog, key.environment, hold);
         let is_open = hold.state.is_open();
         let asked = match is_open {

@@ -84,7 +84,7 @@ async fn answered(gate: &Gate, caller: &Caller, id: Option<HoldId>, ask: HoldReq
     }
     match node.find_hold(&key).await {
         Ok(Some((record, hold))) if hold.owner() == asker => {
-            match progress_of(node, gate.environment, &hold, &snapshot.policies).await {
+            match progress_of(node, gate.environment, &hold, (&snapshot.catalog, &snapshot.policies)).await {
                 Ok(progress) => ok_json(
                     200,
                     &json!({ "hold": HeldCall { hold: &hold, at: record.at, progress: &progress }.to_json() }),

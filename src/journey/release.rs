@@ -17,7 +17,7 @@ use crate::adapters::otlp::{Spans, Tracer};
 use crate::base::ids::{Environment, HoldId};
 use crate::ledger::{Commit, Index, Record, StoreFault, Versioned};
 use crate::node::holds::key;
-use crate::node::{Exchange, InForce, Node, NotBegun};
+use crate::node::{Exchange, InForce, Node, NotBegun, Snapshot};
 use crate::stations::check::Intent;
 use crate::stations::claim::{AttemptSource, Decline, Declined};
 use crate::stations::decide::{Denied, ReleaseDecision, decide_release};
@@ -158,19 +158,22 @@ impl Releasing {
             tracing::error!(hold = %id, "an approved call cannot be sent: the gate has no credential of its own (`credential`)");
             return Ok(Released::Stands);
         }
-        let Some(intent) = read_again(&self.in_force.now().catalog, self.egress.environment, &hold) else {
+        // The call is read, decided on and counted for by one set and its contract.
+        let by = self.in_force.now();
+        let Some(intent) = read_again(&by.catalog, self.egress.environment, &hold) else {
             tracing::error!(hold = %id, "an approved call is blocked: today's contract has no such call, or its bytes are not those that were approved");
             let reason = Some("today's contract has no such call".to_owned());
             node.decline(here, Declined { how: Decline::Blocked, reason }, None, None).await?;
             return Ok(Released::Over);
         };
-        self.decide_and_send(here, &record, intent).await
+        self.decide_and_send(here, &record, &by, intent).await
     }
 
     async fn decide_and_send(
         &self,
         here: Versioned<'_, Hold>,
         record: &Record,
+        by: &Snapshot,
         intent: Intent,
     ) -> Result<Released, StoreFault> {
         let (node, hold) = (&self.node, here.value);
@@ -179,7 +182,7 @@ impl Releasing {
             return Ok(Released::Over);
         };
         let of_claim = Versioned { key: &claim_key, version: claim_record.version, at: claim_record.at, value: &claim };
-        let policies = &self.in_force.now().policies;
+        let policies = &*by.policies;
         // By another set than the one in force, nothing is decided on this hold.
         if !node.activations.is_in_force(self.egress.environment, policies.version()) {
             return Ok(Released::Stands);
@@ -193,7 +196,8 @@ impl Releasing {
                 // The hold has expired by the store's own time: `expire` ends it.
                 return Ok(Released::Stands);
             }
-            let consent = hold.consent(&node.hearing(self.egress.environment, policies, &stand_ins, facts.now));
+            let hearing = node.hearing(self.egress.environment, (&by.catalog, policies), &stand_ins, facts.now);
+            let consent = hold.consent(&hearing);
             let allowed = match decide_release(intent, policies, &facts, &consent) {
                 ReleaseDecision::Released(allowed) => allowed,
                 ReleaseDecision::Waits(progress) => {

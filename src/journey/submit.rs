@@ -425,7 +425,7 @@ async fn claimed_answer(
         }
     }
     let ClaimStatus::Held(id) = &said else { return reply::claimed(said, operation) };
-    match node.waiting(&key(asker.environment, id), &asker.snapshot.policies, asker.refuses_holds).await {
+    match node.waiting(&key(asker.environment, id), &asker.snapshot, asker.refuses_holds).await {
         Ok(Some(reply)) => reply,
         Ok(None) => reply::claimed(said, operation),
         Err(_) => reply::closed(Closed::Store, operation),

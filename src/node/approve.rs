@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Node;
 use super::retry::Retry;
+use super::{Node, Snapshot};
 use crate::adapters::random::bytes;
 use crate::base::ids::{Environment, HoldId};
 use crate::base::json::written_as::base64url;
@@ -15,8 +15,8 @@ use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, Owner};
 use crate::stations::decide::{evaluate, progress};
 use crate::stations::hold::{
-    self, Hold, HoldNote, NONCE_BYTES, SeenHold, SentSignature, SignedAmounts, SignedVote, StandIns, Vote, VoteAction,
-    VoteChallenge, VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
+    self, Hold, HoldNote, NONCE_BYTES, SeenHold, SentSignature, SignedVote, StandIns, Vote, VoteAction, VoteChallenge,
+    VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
 };
 use crate::stations::reply::{HeldCall, Reply, held};
 
@@ -62,7 +62,7 @@ pub async fn vote(
         let here = Versioned { key, version: record.version, at: record.at, value: &hold };
         let intent = read_again(catalog, key.environment, &hold);
         let asked = asked_now(node, policies, &hold, intent.as_ref());
-        let hearing = node.hearing(key.environment, policies, &stand_ins, now);
+        let hearing = node.hearing(key.environment, (catalog, policies), &stand_ins, now);
         may_say((&hold, record.at), said.say, said.person, said.seen, &asked, &hearing).map_err(VoteError::Refused)?;
         if is_its_vote(&hold, said) {
             // The same signature was taken before.
@@ -73,8 +73,8 @@ pub async fn vote(
         let is_done = match said.say {
             VoteAction::Approve => {
                 let causes = hold.causes.digest();
-                let (signed, steps) =
-                    signature(node, policies, here, said, hearing.must_sign(said.person, &asked)).await?;
+                let must_sign = hearing.must_sign(said.person, &asked);
+                let (signed, steps) = signature(node, &hearing, policies.version(), here, said, must_sign).await?;
                 let vote = Vote { person: said.person.clone(), causes, comment: text, at: now, signed };
                 match approve(node, policies, here, (vote, steps), asked, &hearing).await? {
                     Some(is_done) => is_done,
@@ -148,25 +148,27 @@ fn is_its_vote(hold: &Hold, said: VoteRequest<'_>) -> bool {
 /// Verifies the signature of an approval, if there is one. Returns it, with the steps that use up what it answers.
 async fn signature(
     node: &Node,
-    policies: &Policies,
+    hearing: &VoteContext<'_>,
+    policy: &str,
     here: Versioned<'_, Hold>,
     said: VoteRequest<'_>,
     must_sign: bool,
 ) -> Result<(Option<SignedVote>, Vec<Step>), VoteError> {
     let Some(sent) = said.signature else {
-        let is_enrolled = policies.rules.is_enrolled(&member_of(said.person));
+        let is_enrolled = hearing.rules.is_enrolled(&member_of(said.person));
         return match (must_sign, is_enrolled) {
             (false, _) => Ok((None, Vec::new())),
             (true, true) => Err(VoteError::Refused(VoteRefusal::NotSigned)),
             (true, false) => Err(VoteError::Refused(VoteRefusal::NotEnrolled)),
         };
     };
-    let signing = policies.rules.signing.as_ref().ok_or(VoteError::Refused(VoteRefusal::NotEnrolled))?;
+    let signing = hearing.rules.signing.as_ref().ok_or(VoteError::Refused(VoteRefusal::NotEnrolled))?;
     let environment = here.key.environment;
     let (challenge, _) = node.store.read(&challenge_key(environment, &sent.nonce)).await?;
     let (counter, _) = node.store.read(&counter_key(environment, &sent.credential)).await?;
-    let ground = (signing, policies.version());
-    match sent.verify(here, said.person, ground, (challenge.as_ref(), counter.as_ref())) {
+    let amounts = here.value.stated_amounts(hearing.catalog, environment);
+    let call = (environment, here.value.voted_call(&amounts));
+    match sent.verify(call, said.person, (signing, policy), (challenge.as_ref(), counter.as_ref())) {
         Ok((signed, steps)) => Ok((Some(signed), steps)),
         Err(refused) => {
             node.metrics.signature_refused(environment.as_str(), refused.as_str());
@@ -201,8 +203,8 @@ pub async fn ask_for_signature(
     let here = Versioned { key, version: record.version, at: record.at, value: &hold };
     let intent = read_again(catalog, key.environment, &hold);
     let approvals = asked_now(node, policies, &hold, intent.as_ref());
-    let amounts = SignedAmounts::stated_by(intent.as_ref().and_then(Intent::movement));
-    let hearing = node.hearing(key.environment, policies, &stand_ins, now);
+    let amounts = hold.stated_amounts(catalog, key.environment);
+    let hearing = node.hearing(key.environment, (catalog, policies), &stand_ins, now);
     may_say((&hold, record.at), VoteAction::Approve, person, seen, &approvals, &hearing).map_err(VoteError::Refused)?;
     let not_enrolled = || VoteError::Refused(VoteRefusal::NotEnrolled);
     let signing = policies.rules.signing.as_ref().ok_or_else(not_enrolled)?;
@@ -212,7 +214,7 @@ pub async fn ask_for_signature(
     }
     let policy = policies.version().to_owned();
     let challenge = VoteChallenge { nonce, version: record.version, approvals, amounts, policy };
-    let statement = challenge.statement(hold.voted_call(), person, (key.environment, signing));
+    let statement = challenge.statement(hold.voted_call(&challenge.amounts), person, (key.environment, signing));
     let recorded = node.commit_lasting(challenge.record(here, person, &node.id)).await?;
     if recorded.is_none() {
         return Err(VoteError::Store(StoreFault::Away("the challenge was not recorded".to_owned())));
@@ -236,23 +238,18 @@ pub async fn progress_of(
     node: &Node,
     environment: Environment,
     hold: &Hold,
-    policies: &Policies,
+    (catalog, policies): (&Catalog, &Policies),
 ) -> Result<Vec<Progress>, StoreFault> {
     let (stand_ins, now) = node.stand_ins(environment).await?;
-    let consent = hold.consent(&node.hearing(environment, policies, &stand_ins, now));
+    let consent = hold.consent(&node.hearing(environment, (catalog, policies), &stand_ins, now));
     Ok(progress(hold.fingerprint, &hold.asked, policies, &consent))
 }
 
 impl Node {
     /// Returns the answer to the caller of a held call; `None` if there is no such hold.
-    pub async fn waiting(
-        &self,
-        key: &RecordKey,
-        policies: &Policies,
-        as_refusal: bool,
-    ) -> Result<Option<Reply>, StoreFault> {
+    pub async fn waiting(&self, key: &RecordKey, by: &Snapshot, as_refusal: bool) -> Result<Option<Reply>, StoreFault> {
         let Some((record, hold)) = self.find_hold(key).await? else { return Ok(None) };
-        let progress = progress_of(self, key.environment, &hold, policies).await?;
+        let progress = progress_of(self, key.environment, &hold, (&by.catalog, &by.policies)).await?;
         Ok(Some(held(HeldCall { hold: &hold, at: record.at, progress: &progress }, as_refusal)))
     }
 
@@ -267,11 +264,11 @@ impl Node {
     pub fn hearing<'h>(
         &'h self,
         environment: Environment,
-        policies: &'h Policies,
+        (catalog, policies): (&'h Catalog, &'h Policies),
         stand_ins: &'h StandIns,
         now: StoreTime,
     ) -> VoteContext<'h> {
-        VoteContext { rules: &policies.rules, owners: &self.owners, stand_ins, environment, now }
+        VoteContext { catalog, rules: &policies.rules, owners: &self.owners, stand_ins, environment, now }
     }
 }
 

@@ -83,7 +83,8 @@ async fn progress(
     let Some(waited) = &message.waited else { return Ok(Vec::new()) };
     let mut then = Hold { asked: waited.asked.clone(), ..hold.clone() };
     then.votes.retain(|vote| waited.voters.contains(&member_of(&vote.person)));
-    progress_of(&with.node, environment, &then, &with.in_force.now().policies).await
+    let by = with.in_force.now();
+    progress_of(&with.node, environment, &then, (&by.catalog, &by.policies)).await
 }
 
 fn details(with: &Delivering, environment: Environment, hold: Hold) -> Details {

@@ -165,7 +165,8 @@ impl<'w> HoldStory<'w> {
             return Err(VoteFault::NotShown(shown));
         }
         let figures: Fingerprint = vote.voted.figures.ok_or(VoteFault::Incomplete)?;
-        let call = VotedCall { hold: &self.held.hold, fingerprint: self.held.fingerprint, causes, figures };
+        let (hold, fingerprint) = (&self.held.hold, self.held.fingerprint);
+        let call = VotedCall { hold, fingerprint, amounts: &challenge.amounts, causes, figures };
         let other = || VoteFault::OtherSet(challenge.policy.clone());
         let set = then.sets.get(&challenge.policy).filter(|set| then.proved.contains(set.version.as_str()));
         let ground = |set: &'_ ArchivedRules| set.rules.signing.clone().ok_or_else(other);

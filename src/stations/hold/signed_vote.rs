@@ -1,8 +1,8 @@
 //! Signed votes: what a voter's passkey signs, and whether a stored vote is signed.
 //!
 //! A signature is for a statement: the hold, its bytes, its causes and their figures, the approvals, the set of policies and
-//! the person. A gate makes the statement anew from the hold each time that it counts votes, and verifies the signature with
-//! the keys of the set in force. So a vote counts for a signed approval on nobody's word, and stand-ins never do.
+//! the person. A gate makes the statement anew from the hold and its bytes each time that it counts votes, and verifies the
+//! signature with the keys of the set in force. So a vote counts for a signed approval on nobody's word, and stand-ins never do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::amounts::SignedAmounts;
 use super::owners::member_of;
+use super::rebuild::read_again;
 use super::signature::{SentSignature, SignatureError, SignedVote, VoteChallenge};
 use super::state::{Hold, Vote};
 use super::voting::VoteContext;
@@ -21,8 +22,10 @@ use crate::base::ids::{Environment, HoldId};
 use crate::base::json;
 use crate::base::json::written_as::base64url;
 use crate::base::webauthn::AssertionError;
+use crate::catalog::Catalog;
 use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, Versioned};
 use crate::policy::{Signing, Voices};
+use crate::stations::check::Intent;
 use crate::stations::claim::Owner;
 
 /// The format of these records. No other is read.
@@ -67,11 +70,12 @@ struct VoteStatement<'s> {
     nonce: &'s str,
 }
 
-/// The call that a vote is for: its hold, its bytes, and the reasons that people were shown.
+/// The call that a vote is for: its hold, its bytes, what they say that it moves, and the reasons that people were shown.
 #[derive(Clone, Copy, Debug)]
 pub struct VotedCall<'c> {
     pub hold: &'c HoldId,
     pub fingerprint: Fingerprint,
+    pub amounts: &'c SignedAmounts,
     pub causes: Fingerprint,
     pub figures: Fingerprint,
 }
@@ -92,7 +96,7 @@ impl VoteChallenge {
             hold: call.hold,
             version: self.version,
             approvals: &self.approvals,
-            amounts: &self.amounts,
+            amounts: call.amounts,
             fingerprint: call.fingerprint,
             causes: call.causes,
             figures: call.figures,
@@ -146,20 +150,19 @@ impl SentSignature {
     /// a vote keeps it, and the steps that use the challenge up and note the counter.
     pub fn verify(
         &self,
-        here: Versioned<'_, Hold>,
+        (environment, call): (Environment, VotedCall<'_>),
         person: &Owner,
         (signing, policy): (&Signing, &str),
         (challenge, counter): (Option<&Record>, Option<&Record>),
     ) -> Result<(SignedVote, Vec<Step>), SignatureError> {
-        let (environment, hold) = (here.key.environment, here.value);
-        let found = VoteChallenge::of_record(challenge, person, &hold.id).zip(challenge);
+        let found = VoteChallenge::of_record(challenge, person, call.hold).zip(challenge);
         let (asked, record) = found.ok_or(SignatureError::NoChallenge)?;
         if asked.policy != policy {
             return Err(SignatureError::OtherPolicies);
         }
         let signed =
             SignedVote { challenge: asked, credential: self.credential.clone(), assertion: self.assertion.clone() };
-        let now = signed.verify(hold.voted_call(), person, (environment, signing))?;
+        let now = signed.verify(call, person, (environment, signing))?;
         let key = counter_key(environment, &self.credential);
         let before = counter.and_then(|record| Some((record.version, counter_of(record)?)));
         let is_stuck = before.is_some_and(|(_, before)| before > 0 && now <= before);
@@ -183,13 +186,16 @@ fn counter_of(record: &Record) -> Option<u32> {
 }
 
 impl SignedVote {
-    /// Verifies that a person signed a vote on this call; returns the passkey's counter.
+    /// Verifies that a person signed a vote on this call and what it moves; returns the passkey's counter.
     pub fn verify(
         &self,
         call: VotedCall<'_>,
         person: &Owner,
         ground: (Environment, &Signing),
     ) -> Result<u32, AssertionError> {
+        if self.challenge.amounts != *call.amounts {
+            return Err(AssertionError::OtherChallenge);
+        }
         let statement = self.challenge.statement(call, person, ground);
         let voter = member_of(person);
         ground.1.verify((&voter, &self.credential), &plain_sha256(statement.as_bytes()), &self.assertion)
@@ -197,10 +203,15 @@ impl SignedVote {
 }
 
 impl Hold {
-    /// Returns what votes are for.
-    pub fn voted_call(&self) -> VotedCall<'_> {
+    /// Reads from its bytes, by this contract, what its call moves. Bytes that are no longer the held call move nothing.
+    pub fn stated_amounts(&self, catalog: &Catalog, environment: Environment) -> SignedAmounts {
+        SignedAmounts::stated_by(read_again(catalog, environment, self).as_ref().and_then(Intent::movement))
+    }
+
+    /// Returns what votes are for. The amounts are those that its bytes state.
+    pub fn voted_call<'c>(&'c self, amounts: &'c SignedAmounts) -> VotedCall<'c> {
         let (causes, figures) = (self.causes.digest(), self.causes.figures_digest());
-        VotedCall { hold: &self.id, fingerprint: self.fingerprint, causes, figures }
+        VotedCall { hold: &self.id, fingerprint: self.fingerprint, amounts, causes, figures }
     }
 
     /// Returns whose signatures count for each signed approval: each person once, for themselves. `supposed` counts as if
@@ -213,9 +224,13 @@ impl Hold {
         let rules = hearing.rules;
         let Some(signing) = rules.signing.as_ref().filter(|_| rules.has_signed()) else { return BTreeMap::new() };
         let ground = (hearing.environment, signing);
+        let amounts = match self.votes.iter().any(|vote| vote.signed.is_some()) {
+            true => self.stated_amounts(hearing.catalog, hearing.environment),
+            false => SignedAmounts::default(),
+        };
         let approvals_of = |vote: &Vote| {
             let signed = vote.signed.as_ref()?;
-            signed.verify(self.voted_call(), &vote.person, ground).ok()?;
+            signed.verify(self.voted_call(&amounts), &vote.person, ground).ok()?;
             Some((vote.person.clone(), Some(signed.challenge.approvals.clone())))
         };
         let causes = self.causes.digest();

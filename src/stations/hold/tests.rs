@@ -202,7 +202,7 @@ static NOBODY: LazyLock<StandIns> = LazyLock::new(StandIns::default);
 
 fn hearing<'h>(rules: &'h Rules, owners: &'h Owners) -> VoteContext<'h> {
     let environment = Environment::Production;
-    VoteContext { rules, owners, stand_ins: &NOBODY, environment, now: StoreTime::of_micros(1) }
+    VoteContext { catalog: catalog(), rules, owners, stand_ins: &NOBODY, environment, now: StoreTime::of_micros(1) }
 }
 
 fn consent(hold: &Hold) -> Consent {
@@ -215,7 +215,7 @@ fn vote_result(hold: &Hold, say: VoteAction, who: &Owner, seen: SeenHold, now: i
     let (owners, stand_ins) = (Owners::default(), StandIns::default());
     let now = StoreTime::of_micros(now);
     let (rules, environment) = (&policies.rules, Environment::Production);
-    let hearing = VoteContext { rules, owners: &owners, stand_ins: &stand_ins, environment, now };
+    let hearing = VoteContext { catalog: catalog(), rules, owners: &owners, stand_ins: &stand_ins, environment, now };
     may_say((hold, StoreTime::of_micros(0)), say, who, seen, &hold.asked, &hearing)
 }
 
@@ -302,7 +302,8 @@ fn a_stand_in_is_heard_for_a_member_in_their_time_and_never_for_whoever_asked() 
         let stand_ins = stands_in(member, who);
         let now = StoreTime::of_micros(now);
         let (rules, environment) = (&policies.rules, Environment::Production);
-        let hearing = VoteContext { rules, owners: &owners, stand_ins: &stand_ins, environment, now };
+        let hearing =
+            VoteContext { catalog: catalog(), rules, owners: &owners, stand_ins: &stand_ins, environment, now };
         let hold = voted(&[("people", who)]);
         let (seen, who) = (hold.seen(), person("people", who));
         let said = may_say((&hold, StoreTime::of_micros(0)), VoteAction::Approve, &who, seen, &hold.asked, &hearing);

@@ -9,6 +9,7 @@ use super::stand_ins::StandIns;
 use super::state::{Hold, Vote};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
+use crate::catalog::Catalog;
 use crate::ledger::StoreTime;
 use crate::policy::{Rules, Voices, each_alone};
 use crate::stations::claim::Owner;
@@ -58,6 +59,8 @@ const MAX_WORDS: usize = 100;
 /// The groups, owners and stand-ins by which votes count at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct VoteContext<'h> {
+    /// The contract that the rules were read for.
+    pub catalog: &'h Catalog,
     pub rules: &'h Rules,
     pub owners: &'h Owners,
     pub stand_ins: &'h StandIns,

@@ -4,7 +4,7 @@ use super::*;
 use crate::stations::decide::{ReleaseDecision, decide_release};
 
 /// Returns the state of a hold with these votes, by these rules.
-fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
+pub(super) fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
     let intent = read_again(catalog(), Environment::Production, hold).unwrap();
     match decide_release(intent, &policies(rules), facts, consent) {
         ReleaseDecision::Released(allowed) => {

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::base::webauthn::Assertion;
 use crate::base::webauthn::tests::soft_key::{SigningPage, SoftAssertion, SoftKey, sha256};
+use crate::base::webauthn::{Assertion, AssertionError};
 
 const DOMAIN: &str = "example.com";
 const ORIGIN: &str = "https://example.com";
@@ -26,9 +26,13 @@ fn signed_rules(keys: &[(&str, &SoftKey)]) -> String {
 
 const PEOPLE: [&str; 4] = ["ops-1", "ops-2", "finance-1", "finance-2"];
 
+fn amounts(hold: &Hold) -> SignedAmounts {
+    hold.stated_amounts(catalog(), Environment::Production)
+}
+
 fn challenge() -> VoteChallenge {
     let approvals = BTreeSet::from([Arc::from("dual")]);
-    let (amounts, policy) = (SignedAmounts::default(), "1".repeat(64));
+    let (amounts, policy) = (amounts(&waits("500")), "1".repeat(64));
     VoteChallenge { nonce: "n".repeat(43), version: Number::new(7), approvals, amounts, policy }
 }
 
@@ -39,7 +43,8 @@ fn signed(
     environment: Environment,
 ) -> Vote {
     let signing = policies.rules.signing.as_ref().unwrap();
-    let statement = challenge.statement(hold.voted_call(), &person("people", who), (environment, signing));
+    let call = hold.voted_call(&challenge.amounts);
+    let statement = challenge.statement(call, &person("people", who), (environment, signing));
     let SoftAssertion { authenticator_data, client_data, signature } = key.sign(&sha256(statement.as_bytes()), &page());
     let assertion = Assertion { authenticator_data, client_data, signature };
     let signed = SignedVote { challenge, credential: key.credential.clone(), assertion };
@@ -80,12 +85,30 @@ fn a_signature_counts_for_its_person_and_hold_and_nothing_else() {
     assert_eq!(counted(&[elsewhere], &same), 0);
     let other_approvals = VoteChallenge { approvals: BTreeSet::from([Arc::from("other")]), ..challenge() };
     assert_eq!(counted(&[signed(&hold, pairs[0], (&policies, other_approvals), production)], &same), 0);
+    let facts = Facts::default();
+    let released = |votes: Vec<Vote>| {
+        let hold = Hold { votes, ..hold.clone() };
+        super::release::again(&hold, &text, &facts, &hold.consent(&hearing(&policies.rules, &owners)))
+    };
+    assert_eq!(released(vec![good(0), good(2)]), "released");
+    for amounts in [amounts(&waits("5")), SignedAmounts::default()] {
+        let over_others = |who: usize| {
+            let challenge = VoteChallenge { amounts: amounts.clone(), ..challenge() };
+            signed(&hold, pairs[who], (&policies, challenge), production)
+        };
+        assert_eq!(counted(&[over_others(0)], &same), 0);
+        assert_eq!(released(vec![good(0), over_others(2)]), "waits");
+    }
     // Whatever the record says now, the signature is for what was shown.
-    let changes: [&dyn Fn(&mut Hold); 4] = [
+    let of_votes = |hold: &mut Hold, change: &dyn Fn(&mut VoteChallenge)| {
+        hold.votes.iter_mut().for_each(|vote| change(&mut vote.signed.as_mut().unwrap().challenge));
+    };
+    let changes: [&dyn Fn(&mut Hold); 5] = [
         &|hold| hold.id = HoldId::parse(&"b2".repeat(16)).unwrap(),
         &|hold| hold.fingerprint = waits("501").fingerprint,
         &|hold| hold.causes = causes("500", &full(3)),
-        &|hold| hold.votes.iter_mut().for_each(|vote| vote.signed.as_mut().unwrap().challenge.version = Number::new(8)),
+        &|hold| of_votes(hold, &|challenge| challenge.version = Number::new(8)),
+        &|hold| of_votes(hold, &|challenge| challenge.amounts = SignedAmounts::default()),
     ];
     for (at, change) in changes.iter().enumerate() {
         assert_eq!(counted(&[good(0), good(2)], change), 0, "{at}");
@@ -141,15 +164,17 @@ fn a_challenge_is_used_once_by_its_person_and_a_counter_only_goes_up() {
     let commit = asked.record(here, &who, &node);
     let record = stored(commit.steps[0].value().unwrap(), 9);
     let sent = |counter: u32| {
-        let statement = asked.statement(hold.voted_call(), &who, (Environment::Production, signing));
+        let statement = asked.statement(hold.voted_call(&asked.amounts), &who, (Environment::Production, signing));
         let page = SigningPage { counter, ..page() };
         let SoftAssertion { authenticator_data, client_data, signature } =
             pairs[0].1.sign(&sha256(statement.as_bytes()), &page);
         let assertion = Assertion { authenticator_data, client_data, signature };
         SentSignature { nonce: asked.nonce.clone(), credential: pairs[0].1.credential.clone(), assertion }
     };
+    let stated = amounts(&hold);
+    let call = (Environment::Production, hold.voted_call(&stated));
     let verify = |who: &Owner, policy: &str, challenge, counter: Option<&Record>| {
-        sent(5).verify(here, who, (signing, policy), (challenge, counter))
+        sent(5).verify(call, who, (signing, policy), (challenge, counter))
     };
     let (_, steps) = verify(&who, &version, Some(&record), None).unwrap();
     assert!(matches!(&steps[0], Step::Delete { version, .. } if version.as_u64() == 9), "{steps:?}");
@@ -160,11 +185,16 @@ fn a_challenge_is_used_once_by_its_person_and_a_counter_only_goes_up() {
     assert_eq!(verify(&who, "another", Some(&record), None), Err(SignatureError::OtherPolicies));
     let Step::Create { value: noted, .. } = &steps[1] else { panic!("{steps:?}") };
     let noted = stored(noted, 10);
-    let next = |counter| sent(counter).verify(here, &who, (signing, &version), (Some(&record), Some(&noted)));
+    let next = |counter| sent(counter).verify(call, &who, (signing, &version), (Some(&record), Some(&noted)));
     assert!(next(6).is_ok());
     for copied in [0, 4, 5] {
         assert_eq!(next(copied).map(|_| ()), Err(SignatureError::Copied), "{copied}");
     }
+    // The bytes of the call say another amount than the one that was signed.
+    let others = amounts(&waits("5"));
+    let call = (Environment::Production, hold.voted_call(&others));
+    let refused = sent(6).verify(call, &who, (signing, &version), (Some(&record), Some(&noted))).map(|_| ());
+    assert_eq!(refused, Err(SignatureError::Refused(AssertionError::OtherChallenge)));
     // The entry and the record name the nonce, and what a vote keeps is read again.
     let entry: serde_json::Value = serde_json::from_slice(&commit.entry).unwrap();
     assert_eq!((&entry["what"], &entry["nonce"]), (&json!("challenged"), &json!(asked.nonce)));
