@@ -163,3 +163,31 @@ impl Activations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::StoreTime;
+
+    #[test]
+    fn a_beginning_guards_the_set_by_which_it_was_decided_on() {
+        let (activations, environment) = (Activations::default(), Environment::Production);
+        let steps = |version: &str| activations.guard(environment, version).map(|guard| (guard.steps, guard.is_first));
+        let is_in_force = |version: &str| activations.is_in_force(environment, version);
+        assert_eq!((steps("a"), is_in_force("a")), (None, false), "nothing is known");
+
+        let set =
+            |version: &str| SetInForce { version: version.to_owned(), contract: "c".to_owned(), two_people: true };
+        let archives = vec![Step::After(StoreTime::default())];
+        activations.note_first(environment, set("a"), archives.clone());
+        let created = [vec![first(environment, &set("a"))], archives].concat();
+        assert_eq!((steps("a"), is_in_force("a")), (Some((created, true)), true));
+        assert_eq!((steps("b"), is_in_force("b")), (None, false));
+
+        activations.note_active(environment, &ActiveSet { number: Number::new(7), set: set("b") });
+        let guard = Step::Version { key: in_force_key(environment), version: Number::new(7) };
+        assert_eq!((steps("b"), is_in_force("b")), (Some((vec![guard], false)), true));
+        assert_eq!((steps("a"), is_in_force("a")), (None, false), "it was replaced");
+        assert!(activations.guard(Environment::Sandbox, "b").is_none(), "each environment has its own");
+    }
+}

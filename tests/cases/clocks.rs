@@ -8,6 +8,7 @@ use serde_json::json;
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
 use super::doctor::{findings, json as doctor};
+use super::holds;
 use super::nodes::{read, says, setup};
 use crate::support::clock::{Watch, http_date, wait_until};
 use crate::support::false_clock::FalseClock;
@@ -21,11 +22,14 @@ const HALF_AN_HOUR: i64 = 1_800;
 
 /// One swap fits.
 const TIGHT: &str = "[[rule]]\nid = \"all\"\neffect = \"allow\"\nwhen = { op = \"createSwap\" }\n\
-    [[limit]]\nid = \"once\"\nops = [\"createSwap\"]\nwindow = \"rolling 10m\"\nmax = \"1 call\"\nover = \"deny\"\n";
+    [[limit]]\nid = \"once\"\nops = [\"createSwap\"]\nwindow = \"rolling 10m\"\nmax = \"1 call\"\nover = \"deny\"\n\
+    [[rule]]\nid = \"large\"\neffect = \"hold\"\napproval = \"one\"\n\
+    when = { op = \"createSwap\", amount = \"(1000, inf) USD\" }\n\
+    [approval.one]\nof = \"ops\"\nn = 1\nexpires = \"10m\"\n[group.ops]\nmembers = [\"people:ops-1\", \"people:ops-2\"]\n";
 const CLOSED: &str = "503 FROZEN not-executed";
 
 fn tight(setup: Setup) -> Setup {
-    console(setup.file("policies/everything.toml", TIGHT))
+    console(setup.file("policies/everything.toml", TIGHT)).set("production", "credential", "upstream-s-own-token")
 }
 
 fn is_closed(gate: &Gate) -> bool {
@@ -73,6 +77,8 @@ fn open_gate(at: &Gate, node: &str) {
 
 /// The clock is ahead or behind for as long as it takes to notice, and returns.
 fn leaps_and_returns(by: i64, gates: &[Gate], clock: &FalseClock) {
+    let waits = holds::swap("waits", "2000");
+    assert_eq!(told(&waits.send(gates[0].production())), "202 - held");
     assert_eq!(told(&swap().send(gates[0].production())), "200 - executed");
     assert_eq!(swaps(&gates[0]), "403 LIMIT_EXCEEDED not-executed");
     clock.leap(by);
@@ -93,6 +99,7 @@ fn leaps_and_returns(by: i64, gates: &[Gate], clock: &FalseClock) {
     unfreeze(&gates[0]);
     for gate in gates {
         assert_eq!(swaps(gate), "403 LIMIT_EXCEEDED not-executed");
+        assert_eq!(told(&waits.send(gate.production())), "202 - held");
     }
 }
 

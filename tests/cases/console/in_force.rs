@@ -298,6 +298,16 @@ fn a_rebuilt_store_has_the_set_in_force() {
     assert_eq!((pay(&right, "r-3", "80").status, version(&right)), (403, second));
 }
 
+/// Rules that name this issuer run at no gate without it.
+fn with_second_issuer(setup: Setup) -> Setup {
+    setup
+        .set("issuer.second", "issuer", "https://second.test")
+        .set_raw("issuer.second", "audience", r#"["sluice"]"#)
+        .set_raw("issuer.second", "environments", r#"["production"]"#)
+        .set_raw("issuer.second", "algorithms", r#"["HS256"]"#)
+        .set("issuer.second", "shared_secret", "another-secret-of-the-second-issuer-32")
+}
+
 #[test]
 fn a_gate_that_cannot_run_the_set_serves_reads_and_says_so() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
@@ -306,15 +316,8 @@ fn a_gate_that_cannot_run_the_set_serves_reads_and_says_so() {
     assert_eq!(pay(&left, "r-1", "20").status, 200);
     // The rules of one gate name an issuer that the other does not know.
     let rules = "[[rule]]\nid = \"second\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", issuer = \"second\" }\n";
-    let left = left
-        .end()
-        .set("issuer.second", "issuer", "https://second.test")
-        .set_raw("issuer.second", "audience", r#"["sluice"]"#)
-        .set_raw("issuer.second", "environments", r#"["production"]"#)
-        .set_raw("issuer.second", "algorithms", r#"["HS256"]"#)
-        .set("issuer.second", "shared_secret", "another-secret-of-the-second-issuer-32")
-        .file("policies/everything.toml", &format!("{EVERYTHING}{rules}"))
-        .start();
+    let rules = format!("{EVERYTHING}{rules}");
+    let left = with_second_issuer(left.end()).file("policies/everything.toml", &rules).start();
     assert_eq!(pay(&left, "r-2", "20").status, 200);
     let refusal = "503 POLICIES_UNAVAILABLE unknown";
     wait_until("the other gate sends nothing", || told(&pay(&right, "r-3", "20")) == refusal);
@@ -327,6 +330,31 @@ fn a_gate_that_cannot_run_the_set_serves_reads_and_says_so() {
         "{probe}"
     );
     assert_eq!((right.metric("sluice_policy_not_run"), right.probe("/readyz").status), (1, 200));
+}
+
+/// By the rules that it still has, it would block what people agreed to by those in force.
+#[test]
+fn a_gate_that_cannot_run_the_set_decides_on_no_hold() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let rules = holds::RULES.replace("approval = \"dual\"", "approval = \"one\"");
+    let before = rules.replace("(100, inf)", "(100, 400]");
+    let start = |node: &str| of_one(&upstream, &redis, node).file("policies/everything.toml", &before).start();
+    let [left, right] = ["left", "right"].map(start);
+    let second = "[[rule]]\nid = \"second\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", issuer = \"second\" }\n";
+    let now = format!("{rules}{second}");
+    let left = with_second_issuer(left.end()).file("policies/everything.toml", &now).start();
+    wait_until("its set is in force", || holds::swap("r-1", "500").send(left.production()).status == 202);
+    let hold = holds::held(&left, "r-1");
+    wait_until("the other gate cannot run the set", || right.metric("sluice_policy_not_run") == 1);
+    // Nothing is released meanwhile.
+    assert!(super::freeze(&left, json!("all")).status < 300);
+    assert_eq!(holds::say(&left, "approve", &hold, "ops-1").status, 200);
+    let looks = || right.metric("sluice_store_seconds_count{call=\"due\"}");
+    let before = looks();
+    wait_until("the other gate to look at what is approved", || looks() >= before + 30);
+    assert_eq!((holds::state(&right, &hold), holds::sent(&upstream)), ("approved".to_owned(), 0));
+    assert_eq!(super::lift(&left, json!("all")).json()["changed"], true);
+    assert_eq!(holds::answered(&left, &holds::swap("r-1", "500")).status, 201);
 }
 
 /// The journal from which the Redis was rebuilt lacks the set; the awaited one has it.

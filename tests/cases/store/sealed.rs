@@ -70,12 +70,20 @@ async fn with_a_key_a_record_in_plain_text_is_refused_but_for_a_freeze() {
     let inner = inner();
     let sealed = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
     let of = |kind: Kind| RecordKey { kind, ..claim("planted") };
-    for kind in [Kind::Claim, Kind::Hold, Kind::Agreement, Kind::StandIns, Kind::Gone, Kind::Message, Kind::Freeze] {
+    let refusal = "in plain text, although `store.seal_key` is set";
+    for kind in Kind::ALL {
         let planted = Step::Create { key: of(kind), value: "{}".into(), keep: Keep::Forever };
-        does(&*inner, vec![planted]).await;
+        does(&*inner, vec![planted.clone()]).await;
         match sealed.read(&of(kind)).await {
             Ok((Some(_), _)) => assert_eq!(kind, Kind::Freeze),
-            read => assert!(broken(read).contains("in plain text, although `store.seal_key` is set"), "{kind:?}"),
+            Ok((None, _)) => assert_eq!(kind, Kind::Session),
+            read => assert!(broken(read).contains(refusal), "{kind:?}"),
+        }
+        // A commit that meets it hears no content either.
+        match sealed.commit(commit(vec![planted])).await {
+            Err(CommitError::Rejected { .. }) => assert_eq!(kind, Kind::Freeze),
+            Err(CommitError::Fault(fault)) => assert!(broken(Err::<(), _>(fault)).contains(refusal), "{kind:?}"),
+            Ok(receipt) => panic!("{kind:?} is there already: {receipt:?}"),
         }
     }
     let accepting = Sealed::new(inner, Seals::new(vec![key("k1", 1)]).accepting_plain(true));
