@@ -14,8 +14,10 @@ use super::retry::Retry;
 use crate::adapters::audit::entries_above;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Conflict, Content, Kind, Number, Outstanding, Step, StoreFault};
-use crate::stations::claim::{self, Claim, Forgotten, Freeze, KnownClaim, OpenedBeginning, Tale};
+use crate::ledger::{Commit, CommitError, Conflict, Content, Kind, Number, Outstanding, RecordKey, Step, StoreFault};
+use crate::stations::claim::{
+    self, Claim, Executions, Forgotten, Freeze, KnownClaim, OpenedBeginning, PastAttempt, Tale, ToldChange,
+};
 
 /// The most claims in one commit.
 const BATCH: usize = 64;
@@ -241,16 +243,52 @@ async fn settle_batch(
         for (key, record) in known {
             let Some(told) = batch.remove(&key.name) else { continue };
             let terms = (&node.terms, now);
-            let steps = claim::whole(&record).and_then(|claim| told.over(&key, &record, &claim, terms));
-            let Some(steps) = steps else { continue };
+            let change = claim::whole(&record).and_then(|claim| told.over(&key, &record, &claim, terms));
+            let Some(ToldChange { steps, beside }) = change else { continue };
+            if let Some((attempt, executions)) = &beside {
+                tell_executed_beside(node, &key, attempt, *executions).await?;
+            }
             let commit = claim::remember(environment, &[key.name.as_str()], steps, &node.id);
-            // The change of the claim meanwhile was based on as much as the audit log knows.
-            if commit_told(node, commit).await?.is_none() {
-                over = over.saturating_add(1);
+            match commit_told(node, commit).await? {
+                None => {
+                    over = over.saturating_add(1);
+                    if let Some((_, executions)) = &beside {
+                        node.metrics.paid_twice(environment.as_str(), executions.as_str());
+                    }
+                }
+                // The claim changed meanwhile; of another history, nobody else may know.
+                Some(_) if beside.is_some() => {
+                    batch.insert(key.name, told);
+                }
+                // The change of the claim meanwhile was based on as much as the audit log knows.
+                Some(_) => {}
             }
         }
     }
     Ok(over)
+}
+
+/// Has people look at a call of which the store knows another attempt than this journal, before it counts.
+async fn tell_executed_beside(
+    node: &Node,
+    key: &RecordKey,
+    attempt: &PastAttempt,
+    executions: Executions,
+) -> Result<(), StoreFault> {
+    let PastAttempt { number, sender, .. } = attempt;
+    let why = match executions {
+        Executions::Twice => format!(
+            "the call `{}` was executed twice: the store knows one attempt, and the journal of `{}` another one, number {number} \
+             by `{}`; look up both in upstream's records and call one back",
+            key.name, node.id, sender.node
+        ),
+        _ => format!(
+            "the call `{}` may have been executed twice: the store knows one attempt, and the journal of `{}` another one, \
+             number {number} by `{}`; look up both in upstream's records",
+            key.name, node.id, sender.node
+        ),
+    };
+    must_be_opened(node, key.environment, &why).await
 }
 
 /// Commits what is told of claims, without what is held already; or returns the commit, and what stood in its way.

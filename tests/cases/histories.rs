@@ -6,7 +6,7 @@ use serde_json::json;
 use super::claims::{pay, swap, told};
 use super::console::{ask, console, lift, operator};
 use super::nodes::{EXECUTED, paid, says, setup};
-use super::replicated::journalled;
+use super::replicated::{entries, journalled};
 use crate::support::clock::wait_until;
 use crate::support::gate::EVERYTHING;
 use crate::support::{Act, Between, Call, Gate, Redis, Upstream};
@@ -108,35 +108,102 @@ fn a_payment_that_only_a_follower_of_the_former_primary_knows_is_not_paid_again(
     is_not_paid_again("acknowledged");
 }
 
-fn is_not_paid_again(durability: &str) {
-    let (upstream, old, new) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
+/// A Redis that was split: one gate at the former primary with one that follows, and one at the promoted replica.
+struct SplitRedis {
+    old: Redis,
+    new: Redis,
+    /// Each side has a replica of its own, and `redis.replicas` is 1.
+    _replicas: [Redis; 2],
+    /// The way to the former primary.
+    former: Between,
+    /// The way to the promoted one.
+    _promoted: Between,
+    left: Gate,
+    follower: Gate,
+    right: Gate,
+    before: Vec<Call>,
+}
+
+fn commits(redis: &Redis) -> u64 {
+    redis.ask(&["HGET", "sluice:{production}", "last"]).concat().parse().unwrap()
+}
+
+fn split(upstream: &Upstream, durability: &str) -> SplitRedis {
+    let (old, new) = (Redis::start_kept(), Redis::start_kept());
     let follows = |replica: &Redis, primary: &Redis| {
         replica.ask(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
     };
     follows(&new, &old);
-    // Each side has a replica of its own, and `redis.replicas` is 1.
-    let (of_old, of_new) = (Redis::start_kept(), Redis::start_kept());
-    follows(&of_old, &old);
-    let setup = |upstream: &Upstream, url: &str, node: &str| {
+    let replicas = [Redis::start_kept(), Redis::start_kept()];
+    follows(&replicas[0], &old);
+    let setup = |url: &str, node: &str| {
         // Nobody looks at what became of a call, which would make commits.
         let setup = console(setup(upstream, url, node).set("redis", "durability", durability));
         let setup = setup.set_raw("reconcile", "first_look_ms", "3600000");
         setup.file("policies/everything.toml", &format!("{EVERYTHING}{LIMITS}"))
     };
     let (former, promoted) = (Between::to(old.port()), Between::to(old.port()));
-    let left = setup(&upstream, &former.url(), "left").start().ready();
-    let follower = setup(&upstream, &former.url(), "follower").start().ready();
-    let right = setup(&upstream, &promoted.url(), "right").start().ready();
-    let mut before = vec![paid(&left), paid(&right)];
+    let left = setup(&former.url(), "left").start().ready();
+    let follower = setup(&former.url(), "follower").start().ready();
+    let right = setup(&promoted.url(), "right").start().ready();
+    let before = vec![paid(&left), paid(&right)];
     wait_until("all to be journalled", || journalled(&follower) == 2);
     let in_step = || new.ask(&["INFO", "replication"]).concat().contains("master_link_status:up");
     wait_until("the replica to follow", in_step);
-    let commits = |redis: &Redis| redis.ask(&["HGET", "sluice:{production}", "last"]);
     wait_until("the replica to have all", || commits(&old) == commits(&new));
-
     new.ask(&["REPLICAOF", "NO", "ONE"]);
-    follows(&of_new, &new);
+    follows(&replicas[1], &new);
     promoted.lead(new.port());
+    SplitRedis { old, new, _replicas: replicas, former, _promoted: promoted, left, follower, right, before }
+}
+
+/// The caller asked again at the other side: both amounts count, people are told which call it was, and money waits for them.
+#[test]
+fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
+    let upstream = Upstream::start();
+    let SplitRedis { old, new, former, left, follower, right, _replicas, _promoted, .. } =
+        split(&upstream, "acknowledged");
+    let twice = swap_of("12.34");
+    // As the first commit of each side, both have one number.
+    assert_eq!(told(&twice.send(left.production())), EXECUTED);
+    wait_until("the other side to pay it", || told(&twice.send(right.production())) == EXECUTED);
+    let counted = used(&right);
+    wait_until("the follower to have it", || entries(&follower, "executed") == 3);
+    let left = left.kill();
+    let mut after = Vec::new();
+    while commits(&new) < commits(&old) {
+        after.push(paid(&right));
+    }
+    let calls = u64::try_from(after.len()).unwrap();
+    let before = used(&right);
+    assert_eq!(before[1], counted[1] + calls);
+    former.lead(new.port());
+    wait_until("money to be closed", || told(&swap().send(follower.production())).starts_with("503 FROZEN"));
+    let both = [before[0] + 12_340_000, before[1] + 1];
+    wait_until("both to count", || used(&right) == both);
+    let series =
+        |executions: &str| format!("sluice_paid_twice_total{{environment=\"production\",executions=\"{executions}\"}}");
+    wait_until("it to be counted", || follower.metric(&series("twice")) == 1);
+    let named = "the call `request/r-12.34` was executed twice";
+    assert!(says(&follower, named), "{:#?}", follower.log.all());
+    let freezes = ask(&right, "GET", "freezes", &operator("ops-1"), None).text();
+    assert!(freezes.contains("two Redis were used") || freezes.contains(named), "{freezes}");
+    for gate in [&follower, &right] {
+        assert_eq!(told(&twice.send(gate.production())), AGAIN);
+    }
+    // The gate that paid it tells it once more.
+    let left = left.start();
+    wait_until("it to have told all", || says(&left, "the store has again what this node's audit log holds"));
+    assert_eq!((used(&right), left.metric(&series("twice"))), (both, 0));
+    assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
+    after.extend([paid(&follower), paid(&left)]);
+    after.iter().for_each(|call| assert_eq!(told(&call.send(right.production())), AGAIN));
+}
+
+fn is_not_paid_again(durability: &str) {
+    let upstream = Upstream::start();
+    let SplitRedis { old, new, former, left, follower, right, mut before, _replicas, _promoted } =
+        split(&upstream, durability);
     let [lost, in_doubt, refused] = ["12.34", "5.67", "3.21"].map(swap_of);
     let before_the_split = used(&left);
     assert_eq!(told(&lost.send(left.production())), EXECUTED);
@@ -147,9 +214,8 @@ fn is_not_paid_again(durability: &str) {
     assert_eq!(used(&left), [before_the_split[0] + 18_010_000, before_the_split[1] + 2]);
     wait_until("the follower to have them", || journalled(&follower) == 5);
     let left = left.kill();
-    let last = |redis: &Redis| commits(redis).concat().parse::<u64>().unwrap();
     before.push(paid(&right));
-    while last(&new) < last(&old) {
+    while commits(&new) < commits(&old) {
         before.push(paid(&right));
     }
     let counted = used(&right);
@@ -170,7 +236,7 @@ fn is_not_paid_again(durability: &str) {
     assert_eq!(upstream.seen().len(), sent);
     // Otherwise the return of the lost gate could have the store rebuilt from a journal that begins at the closing.
     let kept = |node: &str| new.ask(&["HGET", "sluice:{production}:k", node]).concat();
-    let has_all = |node: &str| kept(node).ends_with(&format!(" {}", last(&new)));
+    let has_all = |node: &str| kept(node).ends_with(&format!(" {}", commits(&new)));
     wait_until("both journals to have it", || ["follower", "right"].iter().all(|node| has_all(node)));
 
     // The gate that made them tells them once more.

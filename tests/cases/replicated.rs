@@ -7,10 +7,16 @@ use crate::support::{Gate, Redis, Upstream};
 
 /// How many entries the gate's journal has that begin an attempt.
 pub(super) fn journalled(gate: &Gate) -> usize {
+    entries(gate, "sending")
+}
+
+/// How many entries of a kind the gate's journal has.
+pub(super) fn entries(gate: &Gate, what: &str) -> usize {
+    let what = format!("\"what\":\"{what}\"");
     let folder = std::fs::read_dir(gate.path("sluice-audit")).unwrap();
     let files =
         folder.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
-    files.map(|file| std::fs::read_to_string(file).unwrap().matches("\"what\":\"sending\"").count()).sum()
+    files.map(|file| std::fs::read_to_string(file).unwrap().matches(&what).count()).sum()
 }
 
 #[test]

@@ -51,6 +51,11 @@ impl Booking {
         Booking { holder: nonce.0.clone(), windows, pays, is_approved }
     }
 
+    /// Whether both may be of one attempt; of some attempts, nobody knows what they booked.
+    pub(super) fn may_be_of(&self, other: &Booking) -> bool {
+        self.holder.is_empty() || other.holder.is_empty() || self.holder == other.holder
+    }
+
     /// The steps after an execution: the reservations count for good, and the destinations were paid.
     pub(super) fn executed(&self) -> Vec<Step> {
         let settle =

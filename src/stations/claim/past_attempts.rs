@@ -82,11 +82,12 @@ pub(super) fn with_latest(attempts: &[PastAttempt], latest: PastAttempt) -> Vec<
 
 /// Adds an attempt that a log or a proof tells of, in its place; where it is listed, its known end stands.
 pub(super) fn with_told(attempts: &[PastAttempt], told: &PastAttempt) -> Vec<PastAttempt> {
-    if attempts.iter().any(|past| past.number == told.number) {
-        return match told.end {
-            AttemptEnd::Unknown => attempts.to_vec(),
-            _ => with_end(attempts, told.number, &told.end),
+    if attempts.iter().any(|past| past.is_same(told)) {
+        let ended = |past: &PastAttempt| match past.is_same(told) && told.end != AttemptEnd::Unknown {
+            true => PastAttempt { end: told.end.clone(), ..past.clone() },
+            false => past.clone(),
         };
+        return attempts.iter().map(ended).collect();
     }
     let mut all: Vec<PastAttempt> = attempts.iter().cloned().chain([told.clone()]).collect();
     all.sort_by_key(|past| past.number);
@@ -103,6 +104,11 @@ pub(super) fn with_end(attempts: &[PastAttempt], number: Number, end: &AttemptEn
 }
 
 impl PastAttempt {
+    /// Whether both are one attempt. Two histories of a store may give one number to two, which hold different reservations.
+    pub(super) fn is_same(&self, other: &PastAttempt) -> bool {
+        self.number == other.number && self.booked.may_be_of(&other.booked)
+    }
+
     /// The steps after a proof that it was executed.
     pub(super) fn proved_executed(&self) -> Vec<Step> {
         match self.end.gave_back() {

@@ -131,6 +131,10 @@ impl Claim {
 }
 
 impl ClaimState {
+    pub fn is_executed(&self) -> bool {
+        matches!(self, ClaimState::Done { executed: true, .. })
+    }
+
     pub fn as_str(&self) -> &'static str {
         match self {
             ClaimState::Held => "held",

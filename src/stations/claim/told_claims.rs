@@ -12,7 +12,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::bookings::Booking;
-use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
+use super::past_attempts::{AttemptEnd, Executions, PastAttempt, with_latest, with_told};
 use super::state::{Claim, ClaimState, DoubtCause, SentRequest, StoredAnswer};
 use super::stored_form::encode_claim;
 use super::terms::{FOR_GOOD, Terms};
@@ -43,6 +43,14 @@ pub struct KnownClaim {
     at: StoreTime,
     /// Whether the log has what the attempt used of limits.
     is_booking_known: bool,
+}
+
+/// What an audit log changes of a claim that the store knows.
+#[derive(Debug)]
+pub struct ToldChange {
+    pub steps: Vec<Step>,
+    /// The attempt of the log that was executed beside another one, or may have been; and how often the call was executed.
+    pub beside: Option<(PastAttempt, Executions)>,
 }
 
 /// The end of an attempt, as far as known.
@@ -138,13 +146,8 @@ impl KnownClaim {
     /// Returns the steps on what the last attempt used of limits, where the store knows the claim.
     fn counted_beside(&self, found: &Record, claim: &Claim, now: StoreTime) -> Vec<Step> {
         let Some(last) = self.claim.attempts.last() else { return Vec::new() };
-        let known = match (&claim.state, claim.attempt(last.number)) {
-            (_, Some(past)) => past.clone(),
-            (ClaimState::Sending { booked, .. }, None) if found.version == last.number => {
-                PastAttempt { booked: booked.clone(), end: AttemptEnd::Unknown, ..last.clone() }
-            }
-            _ => return self.counted(now),
-        };
+        let listed = claim.attempts.iter().find(|past| past.is_same(last)).cloned();
+        let Some(known) = listed.or_else(|| being_sent(found, claim, last)) else { return self.counted(now) };
         match self.ended {
             Ended::Executed => known.proved_executed(),
             Ended::NotExecuted if !self.may_be_executed() => known.proved_not_executed(),
@@ -190,35 +193,68 @@ impl KnownClaim {
         found: &Record,
         claim: &Claim,
         (terms, now): (&Terms, StoreTime),
-    ) -> Option<Vec<Step>> {
-        // A claim that the store has as held or declined was sent since; so was one that lacks the attempt.
-        let was_sent =
-            matches!(claim.state, ClaimState::Held | ClaimState::Declined(_)) || !self.is_known_to(found, claim);
-        if matches!(claim.state, ClaimState::Done { .. }) || !(self.has_ended() || was_sent) {
+    ) -> Option<ToldChange> {
+        if !self.tells_more_than(found, claim) {
             return None;
         }
-        let attempts = self.claim.attempts.last().map(|told| with_told(&claim.attempts, told)).unwrap_or_default();
-        let value = encode_claim(&Claim { attempts, ..self.claim.clone() });
+        let known = attempts_of(found, claim);
+        let attempts = self.claim.attempts.last().map(|told| with_told(&known, told)).unwrap_or_default();
+        let is_executed = self.ended == Ended::Executed || claim.state.is_executed();
+        // What was answered to the call stays.
+        let base = if claim.state.is_executed() { claim } else { &self.claim };
+        let next = Claim { attempts, ..base.clone() };
+        let is_over = is_executed || self.has_ended();
+        let keep = match (is_executed, is_over) {
+            (true, _) => self.keep_as(Ended::Executed, terms),
+            (false, true) => self.keep(terms),
+            (false, false) => Keep::Forever,
+        };
         let (version, member) = (found.version, key.name.clone());
-        let keep = if self.has_ended() { self.keep(terms) } else { Keep::Forever };
         let mut steps = vec![
-            Step::Replace { key: key.clone(), version, value, keep },
+            Step::Replace { key: key.clone(), version, value: encode_claim(&next), keep },
             Step::IndexRemove { index: Index::Sending, member: member.clone() },
-            match self.has_ended() {
+            match is_over {
                 true => Step::IndexRemove { index: Index::Unknown, member },
                 false => Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look },
             },
         ];
         steps.extend(self.counted_beside(found, claim, now));
-        Some(steps)
+        let executions = next.executions();
+        let is_new = executions != Executions::AtMostOnce && executions != claim.executions();
+        let beside = self.claim.attempts.last().filter(|_| is_new).map(|told| (told.clone(), executions));
+        Some(ToldChange { steps, beside })
+    }
+
+    /// Returns whether the log knows something of the claim that the store does not.
+    fn tells_more_than(&self, found: &Record, claim: &Claim) -> bool {
+        let is_news = !self.is_known_to(found, claim);
+        match &claim.state {
+            // Another attempt may have been executed in another history of the store.
+            ClaimState::Done { executed, .. } => match self.ended {
+                Ended::Executed => !executed || !self.is_listed_as_executed(claim),
+                _ => is_news && self.may_be_executed(),
+            },
+            // It was sent since.
+            ClaimState::Held | ClaimState::Declined(_) => true,
+            _ => is_news || self.has_ended(),
+        }
+    }
+
+    fn is_listed_as_executed(&self, claim: &Claim) -> bool {
+        let is_listed = |told: &PastAttempt| {
+            claim.attempts.iter().any(|past| past.is_same(told) && past.end == AttemptEnd::Executed)
+        };
+        self.claim.attempts.last().is_none_or(is_listed)
     }
 
     /// Returns whether the store's claim has the attempt that the log tells of last.
     fn is_known_to(&self, found: &Record, claim: &Claim) -> bool {
-        let is_being_sent = |number| matches!(claim.state, ClaimState::Sending { .. }) && found.version >= number;
+        let is_sending = matches!(claim.state, ClaimState::Sending { .. });
         let known = |told: &PastAttempt| {
-            let is_later = claim.attempts.iter().any(|past| past.number > told.number);
-            is_later || claim.attempt(told.number).is_some() || is_being_sent(told.number)
+            let is_later = claim.attempts.iter().any(|past| past.number > told.number)
+                || is_sending && found.version > told.number;
+            let is_listed = claim.attempts.iter().any(|past| past.is_same(told));
+            is_later || is_listed || being_sent(found, claim, told).is_some()
         };
         self.claim.attempts.last().is_none_or(known)
     }
@@ -237,9 +273,13 @@ impl KnownClaim {
 
     /// Keeps what answers a repeat. Of a call that was not executed, the answer is lost: only its tombstone is kept.
     fn keep(&self, terms: &Terms) -> Keep {
+        self.keep_as(self.ended, terms)
+    }
+
+    fn keep_as(&self, ended: Ended, terms: &Terms) -> Keep {
         let Keep::For { whole, spent } = terms.keep else { return Keep::Forever };
         let spent = if self.claim.request_id.is_some() { spent } else { FOR_GOOD };
-        match self.ended {
+        match ended {
             Ended::Executed => Keep::For { whole, spent },
             Ended::NotExecuted | Ended::Undone | Ended::Not => {
                 Keep::For { whole: Duration::ZERO, spent: whole.saturating_add(spent) }
@@ -255,6 +295,20 @@ impl KnownClaim {
             last.end = AttemptEnd::Executed;
         }
     }
+}
+
+/// Returns the attempts of the store's claim; one that is being sent goes on, and is in doubt from now on.
+fn attempts_of(found: &Record, claim: &Claim) -> Vec<PastAttempt> {
+    let ClaimState::Sending { sender, booked, .. } = &claim.state else { return claim.attempts.clone() };
+    let (number, since, sender, booked) = (found.version, found.at, sender.clone(), booked.clone());
+    with_latest(&claim.attempts, PastAttempt { number, sender, since, booked, end: AttemptEnd::Unknown })
+}
+
+/// Returns the attempt that the store is having sent, if it is the one that a log tells of.
+fn being_sent(found: &Record, claim: &Claim, told: &PastAttempt) -> Option<PastAttempt> {
+    let ClaimState::Sending { booked, .. } = &claim.state else { return None };
+    let is_it = found.version == told.number && booked.may_be_of(&told.booked);
+    is_it.then(|| PastAttempt { booked: booked.clone(), end: AttemptEnd::Unknown, ..told.clone() })
 }
 
 /// Writes many claims in one commit.

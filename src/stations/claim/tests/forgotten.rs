@@ -25,8 +25,8 @@ fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits
         let found = Claim { hold: Some(hold.clone()), ..claim(state, Some("r-1")) };
         let content = Content::Whole(encode_claim(&found));
         let record = Record { version: Number::new(3), at: StoreTime::of_micros(3), content };
-        let steps = told(what, number)?.over(&key, &record, &found, (&terms, StoreTime::of_micros(9)))?;
-        steps.iter().find_map(|step| match step {
+        let change = told(what, number)?.over(&key, &record, &found, (&terms, StoreTime::of_micros(9)))?;
+        change.steps.iter().find_map(|step| match step {
             Step::Replace { value, .. } => Some(decode_claim(value).unwrap().state.as_str()),
             _ => None,
         })
@@ -49,7 +49,7 @@ fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits
     for state in [sending_now, unknown, ClaimState::Absent] {
         assert_eq!(becomes("sending", state), Some("unknown"), "a later attempt was sent");
     }
-    assert_eq!(becomes("sending", executed), None, "it was executed");
+    assert_eq!(becomes("sending", executed), Some("executed"), "another attempt may have been executed, too");
 }
 
 /// What a call used of limits counts with its claim, in the time of its sending, and until its end is known.
@@ -108,7 +108,7 @@ fn what_a_told_call_used_of_limits_counts_again_once() {
         let content = Content::Whole(encode_claim(&found));
         let record = Record { version: Number::new(version), at: StoreTime::of_micros(3), content };
         let told = told_at(what, Some(&sent)).unwrap();
-        let steps = told.over(&key, &record, &found, (&terms, StoreTime::of_micros(day + 5)))?;
+        let steps = told.over(&key, &record, &found, (&terms, StoreTime::of_micros(day + 5)))?.steps;
         let of_window = |step: &&Step| {
             matches!(step, Step::Force { .. } | Step::Book { .. } | Step::Settle { .. } | Step::GiveBack { .. })
         };
@@ -122,6 +122,98 @@ fn what_a_told_call_used_of_limits_counts_again_once() {
     assert_eq!(over(&["sending"], sent.state.clone(), 7), None);
     assert_eq!(over(&["sending", "executed"], ClaimState::Held, 3), Some(vec![book]));
     assert_eq!(over(&["sending"], ClaimState::Held, 3), Some(vec![force]));
+}
+
+/// A Redis was split: each side sent the call once, under one number or two, and one of them is asked what it knows.
+#[test]
+fn an_attempt_of_another_history_counts_beside_the_one_that_the_store_knows() {
+    let (key, terms) = (key_of("request/r-1"), terms());
+    let [sending_now, ..] = states();
+    let sent = claim(sending_now, Some("r-1"));
+    let ClaimState::Sending { booked, .. } = &sent.state else { panic!("it is being sent") };
+    let day = 86_400_000_000_i64;
+    let told = |what: &[&str]| {
+        let mut tale = Tale::of(sender());
+        for (nth, what) in (0_u64..).zip(what) {
+            let entry = serde_json::json!({
+                "what": what, "claim": key.name, "requestId": "r-1", "operation": "createSwap", "trace": "t-1",
+                "owner": { "issuer": "main", "subject": "payroll" }, "attempt": 7,
+                "fingerprint": Fingerprint::of(&[b"a call"]).to_hex(),
+            });
+            let (number, at) = (Number::new(7 + nth), StoreTime::of_micros(day + i64::try_from(nth).unwrap()));
+            let (node, entry) = (NodeId::parse("gate").unwrap(), Bytes::from(entry.to_string()));
+            let outstanding = Outstanding { environment: key.environment, number, at, node, entry };
+            tale.add(&outstanding, Some(&sent).filter(|_| nth == 0));
+        }
+        tale.into_claims().next().unwrap().1
+    };
+    let answer = || StoredAnswer::of_executed(201, None);
+    let other = |number: u64, end: AttemptEnd| PastAttempt {
+        number: Number::new(number),
+        sender: sender(),
+        since: StoreTime::of_micros(3),
+        booked: Booking { holder: "of the other side".to_owned(), ..booked.clone() },
+        end,
+    };
+    let over = |what: &[&str], past: PastAttempt, state: ClaimState| {
+        let found = Claim { attempts: vec![past], ..claim(state, Some("r-1")) };
+        let content = Content::Whole(encode_claim(&found));
+        let record = Record { version: Number::new(20), at: StoreTime::of_micros(3), content };
+        let change = told(what).over(&key, &record, &found, (&terms, StoreTime::of_micros(day + 5)))?;
+        let next = change.steps.iter().find_map(|step| match step {
+            Step::Replace { value, .. } => Some(decode_claim(value).unwrap()),
+            _ => None,
+        });
+        let counts = |step: &&Step| {
+            matches!(step, Step::Force { .. } | Step::Book { .. } | Step::Settle { .. } | Step::GiveBack { .. })
+        };
+        let counting: Vec<Step> = change.steps.iter().filter(counts).cloned().collect();
+        Some((
+            next.unwrap(),
+            counting,
+            change.beside.map(|(attempt, executions)| (attempt.number.as_u64(), executions)),
+        ))
+    };
+    let BookedWindow { window, span, units } = booked.windows[0].clone();
+    let book = Step::Book { window: window.clone(), span, units, at: StoreTime::of_micros(day) };
+    let force = Step::Force { window, span, units, holder: booked.holder.clone() };
+    let executed = || ClaimState::Done { executed: true, answer: answer() };
+    for number in [5, 7, 9] {
+        let found = over(&["sending", "executed"], other(number, AttemptEnd::Executed), executed()).unwrap();
+        let (next, counting, beside) = found;
+        assert_eq!((counting, beside), (vec![book.clone()], Some((7, Executions::Twice))), "{number}");
+        assert_eq!((next.attempts.len(), &next.state), (2, &executed()), "{number}: its answer stays");
+        // Told again, it is known.
+        let again = Claim { attempts: next.attempts.clone(), ..next };
+        let content = Content::Whole(encode_claim(&again));
+        let record = Record { version: Number::new(21), at: StoreTime::of_micros(3), content };
+        let terms = (&terms, StoreTime::of_micros(day + 5));
+        assert!(told(&["sending", "executed"]).over(&key, &record, &again, terms).is_none(), "{number}");
+        // What was refused on one side was executed on the other.
+        let refused = ClaimState::Done { executed: false, answer: answer() };
+        let end = AttemptEnd::NotExecuted { status: 400 };
+        let (next, counting, beside) = over(&["sending", "executed"], other(number, end), refused).unwrap();
+        assert_eq!((next.state.as_str(), counting, beside), ("executed", vec![book.clone()], None), "{number}");
+        // The other attempt is in doubt: its own reservation stays.
+        let [_, unknown, ..] = states();
+        let (next, counting, beside) =
+            over(&["sending", "executed"], other(number, AttemptEnd::Unknown), unknown).unwrap();
+        assert_eq!((next.state.as_str(), counting), ("executed", vec![book.clone()]), "{number}");
+        assert_eq!(beside, Some((7, Executions::PerhapsTwice)), "{number}");
+        assert!(over(&["sending", "not-executed"], other(number, AttemptEnd::Executed), executed()).is_none());
+        // Another attempt is being sent: it goes on, and its reservation stays.
+        let end = AttemptEnd::NotExecuted { status: 400 };
+        let (next, counting, beside) = over(&["sending", "executed"], other(number, end), sent.state.clone()).unwrap();
+        assert_eq!((next.state.as_str(), counting), ("executed", vec![book.clone()]), "{number}");
+        assert_eq!((next.attempts.len(), beside), (3, Some((7, Executions::PerhapsTwice))), "{number}");
+    }
+    for number in [5, 7] {
+        let (next, counting, beside) = over(&["sending"], other(number, AttemptEnd::Executed), executed()).unwrap();
+        assert_eq!((counting, beside), (vec![force.clone()], Some((7, Executions::PerhapsTwice))), "{number}");
+        assert_eq!((next.attempts.len(), next.state), (2, executed()), "{number}");
+    }
+    // Behind an attempt that was undone, a later one of the same history was executed.
+    assert!(over(&["sending"], other(9, AttemptEnd::Executed), executed()).is_none());
 }
 
 /// Of a reservation that is held already, only the rest of the commit is made.
