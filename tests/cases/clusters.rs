@@ -218,6 +218,7 @@ fn a_cluster_is_reached_over_tls_and_by_login_alone() {
     wait_until("money to move", || pays(&gate));
     let kept = swap();
     let paid = kept.send(gate.production());
+    assert_eq!(told(&paid), "200 - executed");
     for wrong in [setup("other", &Authority::new(), "PASSWORD"), setup("other", &authority, "guessed")] {
         let stranger = wrong.uncreated().start();
         assert_eq!(told(&swap().send(stranger.production())), CLOSED);

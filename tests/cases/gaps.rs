@@ -239,7 +239,10 @@ fn a_journal_with_unused_numbers_joins_one_that_begins_before() {
     let before = upstream.seen().len();
     let [_third, right] = [third, right].map(Gate::kill);
     redis.ask(&["FLUSHALL"]);
+    // They meet it at the same time.
+    redis.freeze();
     let [left, right] = [left, right].map(Setup::start);
+    redis.thaw();
     wait_until("the entries", || says(&left, "this journal takes entries that another gate has"));
     for gate in [&left, &right] {
         are_known(gate, &calls);

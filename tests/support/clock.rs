@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for anything before it fails.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a test waits for anything before it fails: what takes long on a busy machine is no failure.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Watch(Instant);

@@ -187,7 +187,7 @@ fn two_contracts_side_by_side_are_one() {
     }
     // The old gate, started again, has its own contract still, and proposes it no more.
     let old = old.end().start();
-    assert_eq!(version(&old), version(&new));
+    wait_until("it has met the store", || version(&old) == version(&new));
     assert_eq!(told(&swap(named("again")).send(old.production())), "200 - executed");
     assert_eq!(version(&old), version(&new));
 }
