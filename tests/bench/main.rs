@@ -131,6 +131,9 @@ enum Role {
         /// Keep the journal in this folder, and use the one that an earlier run left there
         #[arg(long, value_name = "DIR")]
         journal: Option<PathBuf>,
+        /// How many claims are in the newest snapshot beside the journal; 0 for a journal without any
+        #[arg(long, value_name = "CLAIMS", default_value_t = 0)]
+        snapshot: u64,
     },
     /// What a page, one hold and a vote take at the console, where many calls wait and where few do
     Holds {
@@ -158,8 +161,8 @@ fn main() -> anyhow::Result<()> {
             println!("\nthe store in a Redis, appendfsync everysec\n");
             bench(&arguments, &store, vec![Exchange::create_swap()?])
         }
-        Some(Role::Rebuild { claims, folder, journal }) => {
-            print!("{}", rebuild::report(&folder, journal, claims)?);
+        Some(Role::Rebuild { claims, folder, journal, snapshot }) => {
+            print!("{}", rebuild::report(&folder, journal, (claims, snapshot))?);
             Ok(())
         }
         Some(Role::Holds { many, acts }) => {

@@ -1,19 +1,23 @@
 //! How long the embedded store takes to be built from its journal, and how much memory that needs.
 //!
-//! The journal has claims as a gate writes them: two commits each, sealed, through the writer of the audit log.
+//! The journal has claims as a gate writes them: two commits each, sealed, through the writer of the audit log. A gate
+//! keeps a snapshot beside it once the journal has grown by more than the last one: a rebuild reads that, and what
+//! follows.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
 
 use anyhow::{Context as _, anyhow, ensure};
 use bytes::Bytes;
-use sluice::adapters::audit::{AuditFiles, AuditSettings};
+use sluice::adapters::audit::{AuditFiles, AuditSettings, RoomForJournal, free_bytes, keep_snapshot};
 use sluice::adapters::clock::{Stopwatch, SystemClock};
 use sluice::adapters::store::rebuild::{RebuildSource, rebuild};
+use sluice::adapters::store::replica::Replica;
 use sluice::adapters::store::sealed::{SealingKey, Seals};
+use sluice::adapters::store::snapshot::SnapshotSource as _;
 use sluice::base::ids::Environment;
 use sluice::base::secret::Secret;
 use sluice::ledger::{
@@ -21,6 +25,7 @@ use sluice::ledger::{
 };
 use sluice::ports::AuditSink as _;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 const ENVIRONMENT: Environment = Environment::Production;
 /// How many claims are appended at a time.
@@ -36,7 +41,11 @@ const SENDING: usize = 430;
 const DONE: usize = 620;
 
 /// Writes the journal on the disk of `parent`, builds a store from it, and describes what that took.
-pub(crate) fn report(parent: &Path, kept: Option<PathBuf>, claims: u64) -> anyhow::Result<String> {
+pub(crate) fn report(
+    parent: &Path,
+    kept: Option<PathBuf>,
+    (claims, in_snapshot): (u64, u64),
+) -> anyhow::Result<String> {
     let home = TempDir::new_in(parent)?;
     let journal = kept.unwrap_or_else(|| home.path().join("journal"));
     let folder = home.path().join("store");
@@ -44,7 +53,11 @@ pub(crate) fn report(parent: &Path, kept: Option<PathBuf>, claims: u64) -> anyho
     let seals = Seals::new(vec![SealingKey::new("1", &Secret::new("42".repeat(32)))?]);
     if !journal.exists() {
         let watch = Stopwatch::start();
-        write_journal(&journal, &node, &seals, claims)?;
+        write_journal(&journal, (&node, &seals), 0, in_snapshot)?;
+        if in_snapshot > 0 {
+            write_snapshot(&home.path().join("before"), &journal, (&node, &seals))?;
+        }
+        write_journal(&journal, (&node, &seals), in_snapshot, claims)?;
         let (written, bytes) = (watch.elapsed(), size(&journal)?);
         eprintln!("wrote a journal of {claims} claims, {} MB, in {} s", bytes >> 20, written.as_secs());
     }
@@ -68,15 +81,16 @@ pub(crate) fn report(parent: &Path, kept: Option<PathBuf>, claims: u64) -> anyho
     let rebuilt = rebuilt.map_err(|fault| anyhow!("{fault}"))?;
     let (taken, cpu) = (watch.elapsed(), cpu_time()?.saturating_sub(cpu));
     let commits = claims.saturating_mul(2);
-    ensure!(rebuilt.is_whole() && rebuilt.commits == commits, "{rebuilt:?}");
+    let repeated = claims.saturating_sub(in_snapshot).saturating_mul(2);
+    ensure!(rebuilt.is_whole() && rebuilt.commits == repeated, "{rebuilt:?}");
     ensure!(rebuilt.last.get(&ENVIRONMENT) == Some(&commits), "{rebuilt:?}");
 
     let millis = u64::try_from(taken.as_millis()).unwrap_or(u64::MAX).max(1);
     let per_second = claims.saturating_mul(1_000).checked_div(millis).unwrap_or(0);
     let (peak, store) = (memory("VmHWM:")?, size(&folder)?);
     Ok(format!(
-        "  claims  journal MB  store MB  seconds  CPU s  claims/s  peak MB  before MB\n\
-         {claims:>8}{:>12}{:>10}{:>9}{:>7}{per_second:>10}{:>9}{:>11}\n",
+        "  claims  in snapshot  journal MB  store MB  seconds  CPU s  claims/s  peak MB  before MB\n\
+         {claims:>8}{in_snapshot:>13}{:>12}{:>10}{:>9}{:>7}{per_second:>10}{:>9}{:>11}\n",
         bytes >> 20,
         store >> 20,
         format!("{}.{}", millis / 1_000, millis % 1_000 / 100),
@@ -86,12 +100,33 @@ pub(crate) fn report(parent: &Path, kept: Option<PathBuf>, claims: u64) -> anyho
     ))
 }
 
-fn write_journal(folder: &Path, node: &NodeId, seals: &Seals, claims: u64) -> anyhow::Result<()> {
+fn opened(folder: &Path, node: &NodeId) -> anyhow::Result<(AuditFiles, Runtime)> {
     let settings = AuditSettings { deadline: Duration::from_secs(60), ..AuditSettings::of(folder, node.clone()) };
     let files = AuditFiles::open(settings, Arc::new(SystemClock))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok((files, tokio::runtime::Builder::new_current_thread().enable_all().build()?))
+}
+
+/// Writes a snapshot of the store that the journal makes, as a gate does when a file of the journal begins.
+fn write_snapshot(building: &Path, journal: &Path, (node, seals): (&NodeId, &Seals)) -> anyhow::Result<()> {
+    fs::create_dir(building)?;
+    let source = RebuildSource { journal, node, seals, installation: None, is_copy: false };
+    rebuild(building, source, &mut |_| {}).map_err(|fault| anyhow!("{fault}"))?;
+    let content = Replica::open(building, seals.clone())?.content().map_err(|fault| anyhow!("{fault}"))?;
+    let (files, runtime) = opened(journal, node)?;
+    let newest = Arc::clone(&files.begun().borrow());
+    let free = || free_bytes(journal);
+    let link = keep_snapshot(journal, &newest, RoomForJournal { bytes: 0, free: &free }, &mut |out| {
+        content.write(node, newest.sequence, seals, out).map(drop).map_err(io::Error::other)
+    })?;
+    runtime.block_on(files.link(link))?;
+    Ok(fs::remove_dir_all(building)?)
+}
+
+/// Writes the entries of claims behind those that are there.
+fn write_journal(folder: &Path, (node, seals): (&NodeId, &Seals), first: u64, claims: u64) -> anyhow::Result<()> {
+    let (files, runtime) = opened(folder, node)?;
     let cores = thread::available_parallelism()?.get() as u64;
-    let mut first = 0;
+    let mut first = first;
     while first < claims {
         let made = thread::scope(|scope| {
             let makers: Vec<_> = (0..cores)

@@ -21,6 +21,9 @@ pub trait Follower: fmt::Debug + Send + Sync {
     /// The journal goes on behind this number, without the entries before.
     fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String>;
 
+    /// Forgets what a start left that ended before it had the whole of a snapshot.
+    fn begin_anew(&self) -> Result<(), String>;
+
     /// Takes the content of a snapshot in the place of all that it knows.
     fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String>;
 
@@ -34,6 +37,9 @@ fn restored(follower: &dyn Follower, folder: &Path, node: &NodeId) -> Result<Hig
     let has_all = begins_within(folder, node, &reached).map_err(|error| error.to_string())?;
     if has_all && !reached.is_empty() {
         return Ok(reached);
+    }
+    if reached.is_empty() {
+        follower.begin_anew()?;
     }
     let newest = newest_snapshot(folder, node).map_err(|error| error.to_string())?;
     for why in newest.unfit {

@@ -62,6 +62,10 @@ impl Follower for CatchingUp {
         Err(format!("the journal lacks entries of {environment} before number {up_to}"))
     }
 
+    fn begin_anew(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn restore(&self, _snapshot: &SnapshotFile) -> Result<(), String> {
         Err("the journal's files begin behind the end of the store".to_owned())
     }

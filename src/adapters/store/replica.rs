@@ -34,48 +34,8 @@ pub struct Replica {
     trouble: Arc<Trouble>,
     /// `None` after a failure of the disk, until it is opened again.
     opened: Mutex<Option<OpenedDatabase>>,
-    seals: Seals,
-    taken: TakenSnapshots,
-}
-
-impl Follower for Replica {
-    fn follow(&self, entries: &[Outstanding], is_durable: bool) -> Result<Vec<Option<String>>, String> {
-        let snapshots = self.taken.before(entries);
-        if snapshots.is_empty() {
-            return self.follow_behind(entries, &[], is_durable).map_err(|fault| fault.to_string());
-        }
-        let made = self.follow_behind(entries, &snapshots, true);
-        self.taken.are_over(&snapshots);
-        let made = made.or_else(|fault| {
-            tracing::error!(%fault, "the snapshot of the rebuilt store cannot be taken in: this journal begins behind the rebuild");
-            self.follow_behind(entries, &[], is_durable)
-        });
-        made.map_err(|fault| fault.to_string())
-    }
-
-    fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String> {
-        // What is known may have changed in the entries that are left out.
-        let skipped = self.write(true, |table| repeated::forget(table, environment, Number::new(up_to)));
-        skipped.map_err(|fault| fault.to_string())
-    }
-
-    fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String> {
-        let restored = ProvenSnapshot::open(snapshot, &self.seals).and_then(|snapshot| {
-            self.write(true, |table| {
-                for environment in Environment::ALL {
-                    repeated::forget(table, environment, Number::default())?;
-                }
-                snapshot.items(&mut |item| table.make(plan::puts(&item)))
-            })
-        });
-        restored.map_err(|fault| format!("`{}`: {fault}", snapshot.path.display()))
-    }
-
-    fn reached(&self) -> Result<Highest, String> {
-        let last = |environment| self.last(environment).map(|last| (environment, last.as_u64()));
-        let all: Result<Highest, StoreFault> = Environment::ALL.into_iter().map(last).collect();
-        all.map(|all| all.into_iter().filter(|(_, number)| *number > 0).collect()).map_err(|fault| fault.to_string())
-    }
+    pub(super) seals: Seals,
+    pub(super) taken: TakenSnapshots,
 }
 
 impl SnapshotSource for Replica {
@@ -226,7 +186,7 @@ impl Replica {
         self.read(|table| KeySpace(table).range(from, to, count))
     }
 
-    fn write<T>(
+    pub(super) fn write<T>(
         &self,
         is_durable: bool,
         work: impl FnOnce(&mut OpenTable<'_, '_, '_>) -> Result<T, StoreFault>,
@@ -290,7 +250,7 @@ impl Replica {
     }
 
     /// Makes the commits of entries, each behind the snapshot that stands for what was before it.
-    fn follow_behind(
+    pub(super) fn follow_behind(
         &self,
         entries: &[Outstanding],
         snapshots: &[TakenSnapshot],

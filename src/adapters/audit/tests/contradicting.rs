@@ -27,6 +27,10 @@ impl Follower for Doubting {
         Ok(())
     }
 
+    fn begin_anew(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn restore(&self, _snapshot: &SnapshotFile) -> Result<(), String> {
         Err("no snapshot is needed".to_owned())
     }
