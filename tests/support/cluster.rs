@@ -119,18 +119,27 @@ impl Cluster {
         self.owner_by(1, slot)
     }
 
-    /// As this one sees it.
+    /// As this one sees it. While a slot changes its owner, it may see none.
     pub fn owner_by(&self, node: usize, slot: &str) -> usize {
+        let mut owner = None;
+        wait_until("an owner of the slot", || {
+            owner = self.found_owner(node, slot);
+            owner.is_some()
+        });
+        owner.unwrap()
+    }
+
+    fn found_owner(&self, node: usize, slot: &str) -> Option<usize> {
         let slot: u16 = slot.parse().unwrap();
         let told = self.all[node].ask(&["CLUSTER", "NODES"]).concat();
         let has = |range: &str| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             first.parse().is_ok_and(|first: u16| (first..=last.parse().unwrap_or(0)).contains(&slot))
         };
-        let line = told.lines().find(|line| line.split(' ').skip(8).any(has)).expect("an owner of the slot");
+        let line = told.lines().find(|line| line.split(' ').skip(8).any(has))?;
         let place = line.split(' ').nth(1).unwrap().split('@').next().unwrap();
         let is_at = |port: u16| place.ends_with(&format!(":{port}"));
-        self.all.iter().zip(&self.told).position(|(node, [told, _])| is_at(node.port()) || is_at(*told)).unwrap()
+        self.all.iter().zip(&self.told).position(|(node, [told, _])| is_at(node.port()) || is_at(*told))
     }
 
     /// Moves a slot, `meanwhile` once some of its keys are there and some are here.
