@@ -111,7 +111,8 @@ fn write_snapshot(building: &Path, journal: &Path, (node, seals): (&NodeId, &Sea
     fs::create_dir(building)?;
     let source = RebuildSource { journal, node, seals, installation: None, is_copy: false };
     rebuild(building, source, &mut |_| {}).map_err(|fault| anyhow!("{fault}"))?;
-    let content = Replica::open(building, seals.clone())?.content().map_err(|fault| anyhow!("{fault}"))?;
+    let replica = Replica::open(building, seals.clone())?;
+    let content = replica.content().map_err(|fault| anyhow!("{fault}"))?;
     let (files, runtime) = opened(journal, node)?;
     let newest = Arc::clone(&files.begun().borrow());
     let free = || free_bytes(journal);
@@ -119,6 +120,7 @@ fn write_snapshot(building: &Path, journal: &Path, (node, seals): (&NodeId, &Sea
         content.write(node, newest.sequence, seals, out).map(drop).map_err(io::Error::other)
     })?;
     runtime.block_on(files.link(link))?;
+    drop((content, replica));
     Ok(fs::remove_dir_all(building)?)
 }
 
