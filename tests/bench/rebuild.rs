@@ -18,6 +18,7 @@ use sluice::adapters::store::rebuild::{RebuildSource, rebuild};
 use sluice::adapters::store::replica::Replica;
 use sluice::adapters::store::sealed::{SealingKey, Seals};
 use sluice::adapters::store::snapshot::SnapshotSource as _;
+use sluice::audit::SnapshotLink;
 use sluice::base::ids::Environment;
 use sluice::base::secret::Secret;
 use sluice::ledger::{
@@ -53,11 +54,16 @@ pub(crate) fn report(
     let seals = Seals::new(vec![SealingKey::new("1", &Secret::new("42".repeat(32)))?]);
     if !journal.exists() {
         let watch = Stopwatch::start();
-        write_journal(&journal, (&node, &seals), 0, in_snapshot)?;
+        let settings = AuditSettings { deadline: Duration::from_secs(60), ..AuditSettings::of(&journal, node.clone()) };
+        let files = AuditFiles::open(settings, Arc::new(SystemClock))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        write_journal((&files, &runtime), (&node, &seals), 0, in_snapshot)?;
         if in_snapshot > 0 {
-            write_snapshot(&home.path().join("before"), &journal, (&node, &seals))?;
+            // The next file names it.
+            let link = write_snapshot(&home.path().join("before"), (&journal, &files), (&node, &seals))?;
+            runtime.block_on(files.link(link))?;
         }
-        write_journal(&journal, (&node, &seals), in_snapshot, claims)?;
+        write_journal((&files, &runtime), (&node, &seals), in_snapshot, claims)?;
         let (written, bytes) = (watch.elapsed(), size(&journal)?);
         eprintln!("wrote a journal of {claims} claims, {} MB, in {} s", bytes >> 20, written.as_secs());
     }
@@ -100,33 +106,34 @@ pub(crate) fn report(
     ))
 }
 
-fn opened(folder: &Path, node: &NodeId) -> anyhow::Result<(AuditFiles, Runtime)> {
-    let settings = AuditSettings { deadline: Duration::from_secs(60), ..AuditSettings::of(folder, node.clone()) };
-    let files = AuditFiles::open(settings, Arc::new(SystemClock))?;
-    Ok((files, tokio::runtime::Builder::new_current_thread().enable_all().build()?))
-}
-
 /// Writes a snapshot of the store that the journal makes, as a gate does when a file of the journal begins.
-fn write_snapshot(building: &Path, journal: &Path, (node, seals): (&NodeId, &Seals)) -> anyhow::Result<()> {
+fn write_snapshot(
+    building: &Path,
+    (journal, files): (&Path, &AuditFiles),
+    (node, seals): (&NodeId, &Seals),
+) -> anyhow::Result<SnapshotLink> {
     fs::create_dir(building)?;
     let source = RebuildSource { journal, node, seals, installation: None, is_copy: false };
     rebuild(building, source, &mut |_| {}).map_err(|fault| anyhow!("{fault}"))?;
     let replica = Replica::open(building, seals.clone())?;
     let content = replica.content().map_err(|fault| anyhow!("{fault}"))?;
-    let (files, runtime) = opened(journal, node)?;
     let newest = Arc::clone(&files.begun().borrow());
     let free = || free_bytes(journal);
     let link = keep_snapshot(journal, &newest, RoomForJournal { bytes: 0, free: &free }, &mut |out| {
         content.write(node, newest.sequence, seals, out).map(drop).map_err(io::Error::other)
     })?;
-    runtime.block_on(files.link(link))?;
     drop((content, replica));
-    Ok(fs::remove_dir_all(building)?)
+    fs::remove_dir_all(building)?;
+    Ok(link)
 }
 
 /// Writes the entries of claims behind those that are there.
-fn write_journal(folder: &Path, (node, seals): (&NodeId, &Seals), first: u64, claims: u64) -> anyhow::Result<()> {
-    let (files, runtime) = opened(folder, node)?;
+fn write_journal(
+    (files, runtime): (&AuditFiles, &Runtime),
+    (node, seals): (&NodeId, &Seals),
+    first: u64,
+    claims: u64,
+) -> anyhow::Result<()> {
     let cores = thread::available_parallelism()?.get() as u64;
     let mut first = first;
     while first < claims {

@@ -24,7 +24,8 @@ pub trait Follower: fmt::Debug + Send + Sync {
     /// Forgets what a start left that ended before it had the whole of a snapshot.
     fn begin_anew(&self) -> Result<(), String>;
 
-    /// Takes the content of a snapshot in the place of all that it knows.
+    /// Takes the content of a snapshot in the place of all that it knows; a snapshot that cannot be read to its end leaves
+    /// nothing.
     fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String>;
 
     /// Returns how far it has followed.
@@ -50,7 +51,8 @@ fn restored(follower: &dyn Follower, folder: &Path, node: &NodeId) -> Result<Hig
         Ok(()) => follower.reached(),
         Err(why) => {
             tracing::error!(why, "a snapshot beside the journal cannot be used");
-            Ok(reached)
+            // A part of it may have taken the place of what was there.
+            follower.reached()
         }
     }
 }

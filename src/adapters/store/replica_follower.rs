@@ -51,11 +51,12 @@ impl Follower for Replica {
     }
 
     fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String> {
-        let restored = self.restore_all(snapshot).inspect_err(|_| {
-            // A start that comes later must not take a part of it for the whole.
-            if let Err(fault) = self.forget_all() {
-                tracing::error!(%fault, "the replica cannot be emptied");
-            }
+        let restored = ProvenSnapshot::open(snapshot, &self.seals).and_then(|proven| {
+            self.restore_all(proven).inspect_err(|_| {
+                if let Err(fault) = self.forget_all() {
+                    tracing::error!(%fault, "a part of a snapshot stays in the replica until the next start");
+                }
+            })
         });
         restored.map_err(|fault| format!("`{}`: {fault}", snapshot.path.display()))
     }
@@ -78,8 +79,7 @@ impl Replica {
 
     /// Takes the content of a snapshot and nothing else. The numbers up to which it reaches come last: a start after a crash
     /// that does not find them begins anew.
-    fn restore_all(&self, snapshot: &SnapshotFile) -> Result<(), StoreFault> {
-        let proven = ProvenSnapshot::open(snapshot, &self.seals)?;
+    fn restore_all(&self, proven: ProvenSnapshot) -> Result<(), StoreFault> {
         self.forget_all()?;
         let mut gathered = self.gather(GATHERED)?;
         let reach = thread::scope(|scope| {
@@ -124,4 +124,106 @@ fn read_changes(
 
 fn ended() -> StoreFault {
     StoreFault::Away("a thread that took a snapshot in has ended".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use bytes::Bytes;
+
+    use super::super::layout::{END, FOREVER, Spent, Stored, WindowSlot};
+    use super::super::queries::Pair;
+    use super::super::sealed::Seals;
+    use super::super::snapshot::SnapshotSource as _;
+    use super::*;
+    use crate::adapters::audit::catch_up;
+    use crate::ledger::{Content, Index, Kind, NodeId, RecordKey, StoreTime, WindowKey};
+
+    const ENVIRONMENT: Environment = Environment::Production;
+
+    /// The items of some payments, in no order.
+    fn items(count: i64) -> impl Iterator<Item = Item> {
+        let at = StoreTime::of_micros;
+        (0..count).flat_map(move |nth| {
+            let name = format!("request/{:016x}", nth.wrapping_mul(0x1e37_79b9_7f4a_7c15));
+            let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: name.clone() };
+            let content = Content::Whole(Bytes::from(name.clone()));
+            let stored =
+                Stored { version: Number::new(1), at: at(nth), whole_until: at(nth), gone_at: FOREVER, content };
+            let window = WindowKey { limit: "day".to_owned(), key: format!("caller-{}", nth % 7) };
+            let (slot, spent) = (WindowSlot { begin: at(nth), end: at(nth + 9) }, Spent { units: 5, until: FOREVER });
+            [
+                Item::Record(key, stored),
+                Item::Member { environment: ENVIRONMENT, index: Index::Sending, member: name, due: at(nth) },
+                Item::Slot { environment: ENVIRONMENT, window, slot, spent },
+            ]
+        })
+    }
+
+    fn replica(folder: &Path) -> Replica {
+        Replica::open(folder, Seals::default()).unwrap()
+    }
+
+    fn put(replica: &Replica, items: impl Iterator<Item = Item>) {
+        replica.write(true, |table| items.into_iter().try_for_each(|item| table.make(plan::puts(&item)))).unwrap();
+    }
+
+    fn all(replica: &Replica) -> Vec<Pair> {
+        replica.range(&[], &END, usize::MAX).unwrap()
+    }
+
+    fn snapshot_of(replica: &Replica, folder: &Path) -> SnapshotFile {
+        let node = NodeId::parse("a").unwrap();
+        let path = folder.join("audit-a-00000005.snapshot");
+        replica.content().unwrap().write(&node, 5, &Seals::default(), &mut File::create(&path).unwrap()).unwrap();
+        SnapshotFile { node, sequence: 5, path }
+    }
+
+    #[test]
+    fn a_snapshot_is_taken_whole_or_not_at_all() {
+        let home = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| replica(&home.path().join(name)));
+        put(&from, items(3_000).chain([Item::Last(ENVIRONMENT, Number::new(70)), Item::Time(StoreTime::of_micros(9))]));
+        let snapshot = snapshot_of(&from, home.path());
+        // What was there before is not in the snapshot.
+        let before = || items(3_100).skip(9_200).chain([Item::Last(ENVIRONMENT, Number::new(8))]);
+        put(&to, before());
+        to.restore(&snapshot).unwrap();
+        assert_eq!(to.reached(), Ok(Highest::from([(ENVIRONMENT, 70)])));
+        let is_content = |(key, _): &Pair| key.first() != Some(&b'b');
+        let content = |replica: &Replica| all(replica).into_iter().filter(is_content).collect::<Vec<_>>();
+        assert!(content(&to) == content(&from));
+
+        // One line in its middle is no item; without a key, nothing shows that beforehand.
+        let text = fs::read_to_string(&snapshot.path).unwrap();
+        let half = text.len() / 2;
+        let line = half + text[half..].find('\n').unwrap() + 1;
+        fs::write(&snapshot.path, [&text[..line], "{}\n", &text[line..]].concat()).unwrap();
+        put(&to, before());
+        let why = to.restore(&snapshot).unwrap_err();
+        assert!(why.contains("line"), "{why}");
+        assert_eq!(to.reached(), Ok(Highest::new()));
+        assert!(
+            all(&to).iter().all(|(key, _)| ![b'r', b'm', b's', b'h', b'x'].contains(&key[0])),
+            "{:?}",
+            all(&to).len()
+        );
+    }
+
+    /// The process was killed before it had taken the whole of a snapshot.
+    #[test]
+    fn a_start_forgets_a_part_of_a_snapshot() {
+        let home = tempfile::tempdir().unwrap();
+        let (to, journal) = (replica(&home.path().join("to")), home.path().join("journal"));
+        fs::create_dir(&journal).unwrap();
+        put(&to, items(20));
+        catch_up(&to, &journal, &NodeId::parse("a").unwrap(), &mut |entry, why| panic!("{entry:?} {why}")).unwrap();
+        assert!(all(&to).iter().all(|(key, _)| ![b'r', b'm', b's'].contains(&key[0])));
+        // One that has followed something keeps it.
+        put(&to, items(20).chain([Item::Last(ENVIRONMENT, Number::new(8))]));
+        catch_up(&to, &journal, &NodeId::parse("a").unwrap(), &mut |entry, why| panic!("{entry:?} {why}")).unwrap();
+        assert!(all(&to).iter().any(|(key, _)| key[0] == b'r'));
+    }
 }
