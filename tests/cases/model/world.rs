@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
+use serde_json::Value;
 use sluice::adapters::redis::Fence;
 use sluice::adapters::store::memory::MemoryStore;
 use sluice::base::ids::Environment;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::config::CredentialConfig;
 use sluice::journey::submit::submit;
-use sluice::ledger::{Content, Index, Kind, NodeId, Number, RecordKey, Versioned};
+use sluice::ledger::{Content, Index, Kind, NodeId, Number, Outstanding, RecordKey, Versioned};
 use sluice::node::Node;
 use sluice::node::upkeep::recover;
 use sluice::ports::{Clock as _, Store};
@@ -27,7 +28,7 @@ use super::callers::{CALLERS, admitted, exchange};
 use super::fate::{Fate, ModelClock};
 use super::limits::SNAPSHOT;
 use super::losses::{LostMemory, says_unused};
-use super::node::{LEASE, ModelNode, model_node, terms};
+use super::node::{BEGIN_WITHIN, LEASE, ModelNode, model_node, terms};
 use super::ports::{Asked, AuditFile, Effect, ModelUpstream};
 
 /// How many gates share the store.
@@ -290,6 +291,7 @@ impl World {
     /// The promises.
     pub async fn check(&self) {
         self.check_told();
+        self.check_sent_in_time();
         self.check_claims().await;
         if self.lost.is_all_known() {
             self.check_limit().await;
@@ -320,6 +322,27 @@ impl World {
                 }
                 Some(Executed::Held | Executed::Unknown) | None => {}
             }
+        }
+    }
+
+    /// What was sent left within the time of its commit, however long its gate or its machine stood still.
+    fn check_sent_in_time(&self) {
+        let mut committed: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for file in self.files.iter().chain(self.lost.files()) {
+            for Outstanding { at, entry, .. } in file.lock().unwrap().values() {
+                let entry: Value = serde_json::from_slice(entry).unwrap();
+                let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+                if entry["what"] == "sending" {
+                    let last = committed.entry((text("requestId"), text("trace"))).or_default();
+                    *last = at.as_micros().max(*last);
+                }
+            }
+        }
+        for effect in self.upstream.effects.lock().unwrap().iter() {
+            let sent = 1_800_000_000_000_000 + i64::try_from(effect.sent.as_micros()).unwrap();
+            let began = committed.get(&(effect.request_id.clone(), effect.trace.clone())).expect("an entry");
+            let late = sent - began - i64::try_from(BEGIN_WITHIN.as_micros()).unwrap();
+            assert!(late < 1_000_000, "{}: sent {late} microseconds too late", effect.request_id);
         }
     }
 
