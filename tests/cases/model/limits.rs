@@ -56,11 +56,16 @@ impl World {
         let moved: u64 = self.upstream.effects.lock().unwrap().iter().map(|effect| amount(&effect.asked.amount)).sum();
         assert!(moved <= MAX, "{moved} moved");
         let used = self.used().await;
-        let mut counted = 0;
+        let (mut counted, mut is_exact) = (0, true);
         for (request_id, state) in self.claims().await {
             counted += match state {
                 Some(ClaimState::Done { executed: true, .. }) => {
                     self.upstream.effects_of(&request_id).iter().map(|effect| amount(&effect.asked.amount)).sum()
+                }
+                // What was told of a journal has no body.
+                Some(ClaimState::Unknown { sent, .. }) if sent.body.is_empty() => {
+                    is_exact = false;
+                    0
                 }
                 Some(ClaimState::Unknown { sent, .. }) => {
                     let body: Value = serde_json::from_slice(&sent.body).unwrap();
@@ -77,6 +82,6 @@ impl World {
                 | None => 0,
             };
         }
-        assert_eq!(used, counted, "the window holds something else");
+        assert!(used == counted || (used > counted && !is_exact), "the window holds {used} instead of {counted}");
     }
 }

@@ -1,7 +1,7 @@
 //! The model: three nodes, one store that takes no writes at times, upstream and impatient callers in one thread, where
 //! everything that can be late, lost, repeated, paused or dead is so by one seed. Every history must keep the promises. In
-//! `losses`, the store loses its memory, and journals are archived or lost; in `leaps`, its clock leaps; in `holds`, gates follow
-//! the set in force one after the other.
+//! `losses`, the store loses its memory, and journals are archived or lost; in `leaps`, its clock leaps; in `splits`, gates use
+//! two of it; in `holds`, gates follow the set in force one after the other.
 //!
 //! A failure prints its seed; `SLUICE_SEED=N cargo test --test main model` runs that history alone. `SLUICE_HISTORIES`
 //! says how many there are.
@@ -16,6 +16,8 @@ mod losses;
 mod node;
 mod ports;
 mod quorum;
+mod split_redis;
+mod splits;
 mod stopping;
 mod told;
 mod world;

@@ -156,6 +156,14 @@ pub struct FlakyAudit {
 const WAITS: u64 = 5_000;
 
 impl FlakyAudit {
+    /// Whether the file went on without one of the entries: then it never takes it.
+    fn went_on_without(&self, entries: &[Outstanding]) -> bool {
+        let file = self.file.lock().unwrap();
+        let last = file.last_key_value().map_or(0, |(last, _)| last.as_u64());
+        let last = last.max(self.skipped.load(Ordering::SeqCst));
+        entries.iter().any(|entry| entry.number.as_u64() <= last && !file.contains_key(&entry.number))
+    }
+
     /// Writes the entries, unless one before them is missing.
     fn write(&self, entries: &[Outstanding]) -> bool {
         let mut file = self.file.lock().unwrap();
@@ -185,7 +193,13 @@ impl AuditSink for FlakyAudit {
             return Err(AuditFault::Disk("the model's disk is full".to_owned()));
         }
         let mut waited = 0;
-        while !self.write(&entries) {
+        loop {
+            if self.went_on_without(&entries) {
+                return Err(AuditFault::Store("an entry comes too late".to_owned()));
+            }
+            if self.write(&entries) {
+                break;
+            }
             if waited >= WAITS {
                 return Err(AuditFault::Disk("an entry before it was not there in time".to_owned()));
             }
