@@ -41,8 +41,8 @@ use super::{in_model_time, told, variable};
 
 const EXPIRES: Duration = Duration::from_secs(600);
 const REMINDS_BEFORE: Duration = Duration::from_secs(120);
-const HISTORIES: u64 = 40;
-const REQUEST_IDS: u64 = 3;
+const HISTORIES: u64 = 32;
+const REQUEST_IDS: u64 = 4;
 /// Their own call, by a second credential, is among what they try.
 const PEOPLE: [&str; 5] = ["ops-1", "ops-2", "finance-1", "service", "dora"];
 
@@ -102,7 +102,9 @@ fn history(seed: u64, ends: &Ends) {
         let mut work = Vec::new();
         for n in 0..REQUEST_IDS {
             let request_id = format!("request-{n}");
-            work.extend((0..2).map(|_| tokio::spawn(world.clone().caller(request_id.clone()))));
+            // Some calls come when another set may be in force.
+            let first = world.fate.millis(if n < 2 { 1_000 } else { 900_000 });
+            work.extend((0..2).map(|_| tokio::spawn(world.clone().caller(request_id.clone(), first))));
             work.extend(PEOPLE.map(|who| tokio::spawn(world.clone().person(who, request_id.clone()))));
         }
         work.push(tokio::spawn(world.clone().reloads()));
@@ -202,7 +204,8 @@ impl World {
     }
 
     /// Asks again and again, and cancels at times.
-    async fn caller(self: Arc<World>, request_id: String) {
+    async fn caller(self: Arc<World>, request_id: String, first: Duration) {
+        sleep(first).await;
         for _ in 0..12 {
             sleep(self.fate.millis(90_000)).await;
             let Some((books, egress, in_force)) = self.any() else { continue };
@@ -268,7 +271,9 @@ impl World {
     async fn reloads(self: Arc<World>) {
         for _ in 0..6 {
             sleep(self.fate.millis(300_000)).await;
-            let set = if self.fate.chance(400) { 0 } else { self.fate.below(SETS.len() as u64) as usize };
+            let set = if self.fate.chance(300) { 0 } else { self.fate.below(SETS.len() as u64 + 2) as usize };
+            // The last one, which asks nobody, comes more often.
+            let set = set.min(SETS.len() - 1);
             self.activate(set).await;
         }
     }
@@ -292,7 +297,7 @@ impl World {
     async fn follow(self: Arc<World>, at: usize) {
         loop {
             // What this gate cannot run, it knows to be in force all the same.
-            let can_run = !self.fate.chance(100);
+            let can_run = !self.fate.chance(300);
             self.follow_once(at, can_run).await;
             let activations = self.activations[at].lock().unwrap().clone();
             let (longest, is_slow) =

@@ -162,6 +162,7 @@ fn history(seed: u64) -> usize {
         let others = [tokio::spawn(Arc::clone(&world).people()), tokio::spawn(Arc::clone(&world).pauses())];
         for _ in 0..ROUNDS {
             callers(&world).await;
+            world.asks_for_others();
             sleep(BETWEEN).await;
         }
         others.iter().chain(&alive).for_each(JoinHandle::abort);

@@ -151,9 +151,9 @@ fn history(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> 
 
 /// Several callers for each requestId, all at once.
 async fn callers(world: &Arc<World>) {
-    let callers: Vec<_> = (0..REQUEST_IDS * 2)
-        .map(|n| tokio::spawn(Arc::clone(world).caller(format!("request-{}", n % REQUEST_IDS))))
-        .collect();
+    let asked = world.asked_for();
+    let twice = asked.iter().chain(&asked);
+    let callers: Vec<_> = twice.map(|name| tokio::spawn(Arc::clone(world).caller(name.clone()))).collect();
     for caller in callers {
         timeout(Duration::from_secs(36_000), caller).await.expect("a caller never ended").unwrap();
     }

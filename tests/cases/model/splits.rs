@@ -341,6 +341,7 @@ fn history(seed: u64, protection: Protection) -> usize {
         let mut splitting = tokio::spawn(world.clone().splits(splits.clone()));
         while !splitting.is_finished() {
             callers(&world).await;
+            world.asks_for_others();
             sleep(BETWEEN).await;
         }
         (&mut splitting).await.expect("a part of the world failed");

@@ -1,7 +1,7 @@
 //! Three nodes, upstream and some callers, in one thread and by one seed; and what must be true of all that happens.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -27,7 +27,6 @@ use tokio::time::{sleep, timeout};
 use super::REQUEST_IDS;
 use super::callers::{CALLERS, admitted, exchange};
 use super::fate::{Fate, ModelClock};
-use super::limits::SNAPSHOT;
 use super::losses::{LostMemory, says_unused};
 use super::node::{BEGIN_WITHIN, LEASE, ModelNode, model_node, terms};
 use super::ports::{Asked, AuditFile, Effect, ModelUpstream};
@@ -50,6 +49,8 @@ pub struct World {
     sides: Vec<(Arc<dyn Store>, Arc<Fence>)>,
     told: Mutex<Vec<Told>>,
     pub lost: LostMemory,
+    /// How many requestIds were asked for.
+    pub asked: AtomicU64,
     /// The nodes of which the store hears nothing.
     pub unheard: Mutex<BTreeSet<usize>>,
 }
@@ -100,7 +101,8 @@ impl World {
             wrong: Mutex::default(),
         });
         let (nodes, told, unheard) = (Vec::new(), Mutex::default(), Mutex::default());
-        let mut world = World { fate, clock, store, upstream, files, nodes, sides, told, lost, unheard };
+        let asked = AtomicU64::new(REQUEST_IDS);
+        let mut world = World { fate, clock, store, upstream, files, nodes, sides, told, lost, asked, unheard };
         world.nodes = (0..NODES).map(|at| Mutex::new(world.life_of(at, &world.fate))).collect();
         Arc::new(world)
     }
@@ -229,7 +231,7 @@ impl World {
         }
         let trace = exchange(trace);
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
-        let submitted = submit(&egress, &books, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace);
+        let submitted = submit(&egress, &books, &self.limit().snapshot, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
     }
 
@@ -391,7 +393,7 @@ impl World {
 
     /// Every requestId that was ever asked for, and its claim.
     pub async fn claims(&self) -> Vec<(String, Option<ClaimState>)> {
-        let asked = (0..REQUEST_IDS).map(|n| format!("request-{n}"));
+        let asked = (0..self.asked.load(Ordering::SeqCst)).map(|n| format!("request-{n}"));
         let mut claims = Vec::new();
         for request_id in asked {
             let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
