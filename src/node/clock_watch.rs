@@ -136,7 +136,7 @@ impl Node {
     }
 
     /// Acts on a leap of the Redis' clock, as the last heartbeat found it. Returns whether this gate's own clock is wrong.
-    pub(super) async fn judge_clock(
+    pub async fn judge_clock(
         &self,
         environment: Environment,
         own: Option<ClockLeap>,

@@ -36,7 +36,6 @@ mod lasting;
 mod open_attempts;
 mod settling;
 mod outlets;
-mod recovery;
 mod retry;
 mod store_watch;
 
@@ -50,6 +49,7 @@ pub mod gauges;
 pub mod operate;
 pub mod exposure;
 pub mod rates;
+pub mod recovery;
 pub mod reminders;
 pub mod journalling;
 pub mod membership;

@@ -176,6 +176,16 @@ pub async fn remember(
     });
     let tale = reading.await.map_err(|error| RecoveryError::Files(std::io::Error::other(error)))?;
     let tale = tale.map_err(RecoveryError::Files)?;
+    Ok(tell_tale(node, environment, tale, known_up_to).await?)
+}
+
+/// Tells a tale to the store that lacks it: see [`remember`].
+pub async fn tell_tale(
+    node: &Arc<Node>,
+    environment: Environment,
+    tale: Tale,
+    known_up_to: u64,
+) -> Result<usize, StoreFault> {
     // A store that goes on without these commits must not let pass what people stopped.
     for commit in tale.acts.freezes_behind(known_up_to, environment, &node.id) {
         commit_or_stand(node, commit).await?;
@@ -208,7 +218,7 @@ pub async fn remember(
 }
 
 /// Returns the claim as the commit of an entry wrote it; `None` where it wrote none.
-fn written_claim(seals: &Seals, entry: &Outstanding) -> Result<Option<Claim>, StoreFault> {
+pub fn written_claim(seals: &Seals, entry: &Outstanding) -> Result<Option<Claim>, StoreFault> {
     let steps = seals.steps(entry)?.map(|journalled| journalled.steps).unwrap_or_default();
     for step in steps {
         match step {

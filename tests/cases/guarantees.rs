@@ -186,6 +186,9 @@ const GUARANTEES: &[Guarantee] = &[
             "archived::a_snapshot_that_was_changed_opens_nothing",
             "clocks::a_gate_whose_clock_is_wrong_at_a_start_closes_its_own_money_only",
             "clocks::a_gate_whose_machine_was_paused_pays_nothing_until_it_has_met_the_store_again",
+            "model::leaps::no_history_of_leaps_breaks_a_promise",
+            "model::splits::no_history_of_splits_with_a_replica_breaks_a_promise",
+            "model::splits::no_history_of_splits_behind_a_fence_breaks_a_promise",
         ],
     },
     Guarantee {

@@ -76,7 +76,8 @@ impl Life {
         self.paused.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
     }
 
-    async fn wakes(&self) {
+    /// Waits until the machine of the node runs.
+    pub async fn wakes(&self) {
         let until = *self.paused_until.lock().unwrap();
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;
@@ -103,41 +104,71 @@ impl Life {
 pub struct ModelClock {
     begin: Instant,
     /// `None` where the time of day does not leap.
-    leaps: Option<u64>,
+    leaps: Option<Leaps>,
+    /// Whether the time of day is right from now on.
+    is_right: AtomicBool,
 }
 
-/// The time of day is right or wrong for this long.
-const LEAP_MILLIS: u128 = 7_000;
+#[derive(Clone, Copy, Debug)]
+struct Leaps {
+    seed: u64,
+    /// The time of day is right or wrong for so long.
+    part_millis: u128,
+    /// One part of so many is wrong in one way.
+    ways: u64,
+}
+
+const SECOND: jiff::SignedDuration = jiff::SignedDuration::from_secs(1);
 
 impl ModelClock {
     pub fn new() -> ModelClock {
-        ModelClock { begin: Instant::now(), leaps: None }
+        ModelClock { begin: Instant::now(), leaps: None, is_right: AtomicBool::new(false) }
     }
 
+    /// It leaps every few seconds.
     pub fn leaping(seed: u64) -> ModelClock {
-        ModelClock { leaps: Some(seed), ..ModelClock::new() }
+        ModelClock { leaps: Some(Leaps { seed, part_millis: 7_000, ways: 6 }), ..ModelClock::new() }
+    }
+
+    /// It leaps every few minutes, and stays wrong long enough for gates to see it.
+    pub fn leaping_seldom(seed: u64) -> ModelClock {
+        ModelClock { leaps: Some(Leaps { seed, part_millis: 40_000, ways: 24 }), ..ModelClock::new() }
+    }
+
+    /// Somebody set the clock right.
+    pub fn is_set_right(&self) {
+        self.is_right.store(true, Ordering::SeqCst);
     }
 
     /// How far the time of day is from what it should be.
-    fn leap(&self) -> jiff::SignedDuration {
-        let Some(seed) = self.leaps else { return jiff::SignedDuration::ZERO };
-        let part = u64::try_from(self.elapsed().as_millis() / LEAP_MILLIS).unwrap();
+    pub fn leap(&self) -> jiff::SignedDuration {
+        let Some(Leaps { seed, part_millis, ways }) = self.leaps else { return jiff::SignedDuration::ZERO };
+        let part = u64::try_from(self.elapsed().as_millis() / part_millis).unwrap();
         let state = Mutex::new(seed ^ part.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let fate = Fate { state, trouble: 0, losses: AtomicU64::default() };
-        match fate.below(6) {
+        match fate.below(ways) {
             // The store begins at the right time.
-            _ if part == 0 => jiff::SignedDuration::ZERO,
+            _ if part == 0 || self.is_right.load(Ordering::SeqCst) => jiff::SignedDuration::ZERO,
             0 => jiff::SignedDuration::from_hours(48),
             1 => jiff::SignedDuration::from_hours(24 * 450),
             2 => jiff::SignedDuration::from_hours(-48),
+            6 => SECOND * 90,
+            7 => SECOND * -5,
+            // As much as two clocks may differ: it is followed.
+            8 => SECOND,
             _ => jiff::SignedDuration::ZERO,
         }
+    }
+
+    /// The time that it should be.
+    pub fn true_time(&self) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(1_800_000_000).unwrap() + self.elapsed()
     }
 }
 
 impl Clock for ModelClock {
     fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::from_second(1_800_000_000).unwrap() + self.elapsed() + self.leap()
+        self.true_time() + self.leap()
     }
 
     fn elapsed(&self) -> Duration {

@@ -86,6 +86,8 @@ pub struct LostMemory {
     lacks: AtomicBool,
     /// How often the store stood as before after a loss.
     whole: AtomicU64,
+    /// Whether answers are lost, as claims were told by an audit log that did not keep them.
+    lacks_answers: AtomicBool,
     /// RequestIds that callers were told not to use any more.
     retracted: Mutex<BTreeSet<String>>,
 }
@@ -97,6 +99,16 @@ impl LostMemory {
 
     pub fn is_retracted(&self, request_id: &str) -> bool {
         self.retracted.lock().unwrap().contains(request_id)
+    }
+
+    /// Journals may hold other entries than the store, whose claims are told to it.
+    pub fn has_other_histories(&self) {
+        self.lacks.store(true, Ordering::SeqCst);
+        self.lacks_answers.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_answer_lost(&self) -> bool {
+        self.lacks_answers.load(Ordering::SeqCst)
     }
 
     /// Whether limits and numbers can be exact.

@@ -1,6 +1,7 @@
 //! The model: three nodes, one store that takes no writes at times, upstream and impatient callers in one thread, where
 //! everything that can be late, lost, repeated, paused or dead is so by one seed. Every history must keep the promises. In
-//! `losses`, the store loses its memory, and journals are archived or lost; in `holds`, gates follow the set in force one after the other.
+//! `losses`, the store loses its memory, and journals are archived or lost; in `leaps`, its clock leaps; in `splits`, gates use
+//! two of it; in `holds`, gates follow the set in force one after the other.
 //!
 //! A failure prints its seed; `SLUICE_SEED=N cargo test --test main model` runs that history alone. `SLUICE_HISTORIES`
 //! says how many there are.
@@ -9,11 +10,14 @@ mod callers;
 mod elsewhere;
 mod fate;
 mod holds;
+mod leaps;
 mod limits;
 mod losses;
 mod node;
 mod ports;
 mod quorum;
+mod split_redis;
+mod splits;
 mod stopping;
 mod told;
 mod world;
@@ -147,9 +151,9 @@ fn history(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> 
 
 /// Several callers for each requestId, all at once.
 async fn callers(world: &Arc<World>) {
-    let callers: Vec<_> = (0..REQUEST_IDS * 2)
-        .map(|n| tokio::spawn(Arc::clone(world).caller(format!("request-{}", n % REQUEST_IDS))))
-        .collect();
+    let asked = world.asked_for();
+    let twice = asked.iter().chain(&asked);
+    let callers: Vec<_> = twice.map(|name| tokio::spawn(Arc::clone(world).caller(name.clone()))).collect();
     for caller in callers {
         timeout(Duration::from_secs(36_000), caller).await.expect("a caller never ended").unwrap();
     }

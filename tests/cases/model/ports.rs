@@ -25,6 +25,9 @@ use super::losses::says_unused;
 /// How long upstream's answer is waited for.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
+/// How far the store's time may be from what it should be, in microseconds: it follows a clock that differs a little.
+const MAX_OFF: u64 = 3_000_000;
+
 #[derive(Debug)]
 pub struct FlakyStore {
     pub store: Arc<dyn Store>,
@@ -46,6 +49,15 @@ impl FlakyStore {
         let entry: Value = serde_json::from_slice(&commit.entry).unwrap_or_default();
         if entry["what"] == "sending" && self.clocks.has_slept(&*self.clock) {
             self.upstream.wrong.lock().unwrap().push(format!("begun behind a pause: {}", entry["requestId"]));
+        }
+    }
+
+    /// The store's time is what it should be, whatever its clock shows: otherwise windows, claims and holds would end.
+    fn is_on_time(&self, receipt: &Receipt) {
+        let right = self.clock.clock.true_time().as_microsecond();
+        if receipt.at().as_micros().abs_diff(right) > MAX_OFF {
+            let wrong = format!("number {}: committed at {:?}", receipt.number(), receipt.at());
+            self.upstream.wrong.lock().unwrap().push(wrong);
         }
     }
 
@@ -100,7 +112,7 @@ impl Store for FlakyStore {
             });
             return in_doubt();
         }
-        let result = self.store.commit(commit).await;
+        let result = self.store.commit(commit).await.inspect(|receipt| self.is_on_time(receipt));
         self.life.moment(&self.fate).await;
         if self.fate.chance(self.fate.trouble) { in_doubt() } else { result }
     }
@@ -144,6 +156,14 @@ pub struct FlakyAudit {
 const WAITS: u64 = 5_000;
 
 impl FlakyAudit {
+    /// Whether the file went on without one of the entries: then it never takes it.
+    fn went_on_without(&self, entries: &[Outstanding]) -> bool {
+        let file = self.file.lock().unwrap();
+        let last = file.last_key_value().map_or(0, |(last, _)| last.as_u64());
+        let last = last.max(self.skipped.load(Ordering::SeqCst));
+        entries.iter().any(|entry| entry.number.as_u64() <= last && !file.contains_key(&entry.number))
+    }
+
     /// Writes the entries, unless one before them is missing.
     fn write(&self, entries: &[Outstanding]) -> bool {
         let mut file = self.file.lock().unwrap();
@@ -173,7 +193,13 @@ impl AuditSink for FlakyAudit {
             return Err(AuditFault::Disk("the model's disk is full".to_owned()));
         }
         let mut waited = 0;
-        while !self.write(&entries) {
+        loop {
+            if self.went_on_without(&entries) {
+                return Err(AuditFault::Store("an entry comes too late".to_owned()));
+            }
+            if self.write(&entries) {
+                break;
+            }
             if waited >= WAITS {
                 return Err(AuditFault::Disk("an entry before it was not there in time".to_owned()));
             }

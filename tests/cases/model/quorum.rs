@@ -16,18 +16,25 @@ pub struct Asks {
     pub ops: (&'static [&'static str], usize),
     pub finance: (&'static [&'static str], usize),
     denies: bool,
+    /// Nobody is asked.
+    allows: bool,
 }
 
-const BASE: Asks =
-    Asks { ops: (&["ops-1", "ops-2", "service"], 1), finance: (&["finance-1", "ops-2"], 1), denies: false };
+const BASE: Asks = Asks {
+    ops: (&["ops-1", "ops-2", "service"], 1),
+    finance: (&["finance-1", "ops-2"], 1),
+    denies: false,
+    allows: false,
+};
 
-/// From one to the other at any time: as it was, tighter, of other people, looser, and denied.
-pub const ASKS: [Asks; 5] = [
+/// From one to the other at any time: as it was, tighter, of other people, looser, denied, and allowed.
+pub const ASKS: [Asks; 6] = [
     BASE,
     Asks { ops: (BASE.ops.0, 2), ..BASE },
     Asks { ops: (&["ops-2", "service", "dora"], 1), finance: (&["finance-1", "ops-1"], 1), ..BASE },
     Asks { finance: (BASE.finance.0, 0), ..BASE },
     Asks { denies: true, ..BASE },
+    Asks { allows: true, ..BASE },
 ];
 
 pub static SETS: LazyLock<Vec<Policies>> = LazyLock::new(|| ASKS.iter().map(policies).collect());
@@ -47,6 +54,8 @@ fn policies(asks: &Asks) -> Policies {
         people(asks.ops.0),
         people(asks.finance.0),
     );
+    let allows = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+    let text = if asks.allows { allows.to_owned() } else { text };
     let known = KnownNames { catalog: &CATALOG, issuers: &["main", "people"], can_share: false };
     match read_policies(&[("model.toml".to_owned(), text)], &known) {
         Ok(read) => read.policies,
@@ -78,7 +87,8 @@ pub fn without_quorum(files: &[AuditFile], request_id: &str) -> Vec<String> {
             "sending" if is_its => {
                 let version = text("/decision/policy");
                 let set = SETS.iter().position(|set| set.version() == version).expect("a set of the model");
-                if ASKS[set].denies || !is_reached(&ASKS[set], &votes, &standing, at.as_micros()) {
+                let needs_nobody = ASKS[set].allows;
+                if ASKS[set].denies || !(needs_nobody || is_reached(&ASKS[set], &votes, &standing, at.as_micros())) {
                     wrong.push(format!("{number}: set {set}, votes {votes:?}, stand-ins {standing:?}"));
                 }
             }

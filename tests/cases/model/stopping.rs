@@ -34,7 +34,7 @@ use super::callers::{admitted, exchange};
 use super::fate::{Fate, ModelClock};
 use super::holds::SHARED;
 use super::in_model_time;
-use super::limits::SNAPSHOT;
+use super::limits::NARROW;
 use super::node::{LEASE, ModelNode, model_node};
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::SETS;
@@ -237,7 +237,8 @@ fn an_orderly_stop_undoes_a_commit_of_which_the_store_said_nothing() {
         *slow.doubts.lock().unwrap() = true;
         let (admitted, headers) = admitted(false);
         let (egress, trace, body) = (&world.made.egress, exchange("t-1"), body("request-1"));
-        let reply = submit(egress, &world.node, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace).await.reply;
+        let reply =
+            submit(egress, &world.node, &NARROW.snapshot, admitted, &headers, body.as_bytes(), &trace).await.reply;
         assert_eq!(reply.status, 503);
         world.stop.send_replace(true);
         assert!(!world.is_over(Duration::from_secs(5)).await, "the stop did not wait");

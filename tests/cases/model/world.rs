@@ -1,23 +1,25 @@
 //! Three nodes, upstream and some callers, in one thread and by one seed; and what must be true of all that happens.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::header::HeaderValue;
+use serde_json::Value;
 use sluice::adapters::redis::Fence;
 use sluice::adapters::store::memory::MemoryStore;
 use sluice::base::ids::Environment;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::config::CredentialConfig;
 use sluice::journey::submit::submit;
-use sluice::ledger::{Content, Index, Kind, NodeId, Number, RecordKey, Versioned};
+use sluice::ledger::{Content, Index, Kind, NodeId, Number, Outstanding, RecordKey, Versioned};
 use sluice::node::Node;
 use sluice::node::upkeep::recover;
 use sluice::ports::{Clock as _, Store};
-use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, say_jointly};
+use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, StoredAnswer, say_jointly};
 use sluice::stations::reply::{Executed, Reply};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -25,9 +27,8 @@ use tokio::time::{sleep, timeout};
 use super::REQUEST_IDS;
 use super::callers::{CALLERS, admitted, exchange};
 use super::fate::{Fate, ModelClock};
-use super::limits::SNAPSHOT;
 use super::losses::{LostMemory, says_unused};
-use super::node::{LEASE, ModelNode, model_node, terms};
+use super::node::{BEGIN_WITHIN, LEASE, ModelNode, model_node, terms};
 use super::ports::{Asked, AuditFile, Effect, ModelUpstream};
 
 /// How many gates share the store.
@@ -48,6 +49,10 @@ pub struct World {
     sides: Vec<(Arc<dyn Store>, Arc<Fence>)>,
     told: Mutex<Vec<Told>>,
     pub lost: LostMemory,
+    /// How many requestIds were asked for.
+    pub asked: AtomicU64,
+    /// The nodes of which the store hears nothing.
+    pub unheard: Mutex<BTreeSet<usize>>,
 }
 
 /// What a caller heard.
@@ -95,8 +100,9 @@ impl World {
             begin: tokio::time::Instant::now(),
             wrong: Mutex::default(),
         });
-        let mut world =
-            World { fate, clock, store, upstream, files, nodes: Vec::new(), sides, told: Mutex::default(), lost };
+        let (nodes, told, unheard) = (Vec::new(), Mutex::default(), Mutex::default());
+        let asked = AtomicU64::new(REQUEST_IDS);
+        let mut world = World { fate, clock, store, upstream, files, nodes, sides, told, lost, asked, unheard };
         world.nodes = (0..NODES).map(|at| Mutex::new(world.life_of(at, &world.fate))).collect();
         Arc::new(world)
     }
@@ -107,6 +113,19 @@ impl World {
         let mut made = model_node(at, fate, &self.clock, store, &self.files[at], &self.upstream, FORWARD);
         made.books = Arc::new(Node { fence: fence.clone(), ..Node::clone(&made.books) });
         made
+    }
+
+    /// A node begins its next life. What its journal went on without stays.
+    fn renew(&self, node: &mut ModelNode, at: usize, fate: &Arc<Fate>) {
+        node.life.end();
+        node.work.iter().for_each(JoinHandle::abort);
+        let next = self.life_of(at, fate);
+        next.audit.skipped.store(node.audit.skipped.load(Ordering::SeqCst), Ordering::SeqCst);
+        *node = next;
+    }
+
+    pub fn fence(&self, at: usize) -> &Fence {
+        &self.sides[at].1
     }
 
     /// A node begins to serve, and begins anew whenever it has ended.
@@ -120,10 +139,7 @@ impl World {
                 }
             }
             sleep(self.fate.millis(20_000)).await;
-            let mut node_now = self.nodes[at].lock().unwrap();
-            node_now.life.end();
-            node_now.work.iter().for_each(JoinHandle::abort);
-            *node_now = self.life_of(at, &self.fate);
+            self.renew(&mut self.nodes[at].lock().unwrap(), at, &self.fate);
         }
     }
 
@@ -215,7 +231,7 @@ impl World {
         }
         let trace = exchange(trace);
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
-        let submitted = submit(&egress, &books, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace);
+        let submitted = submit(&egress, &books, &self.limit().snapshot, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
     }
 
@@ -255,7 +271,9 @@ impl World {
 
     /// What the nodes that run tell of themselves.
     fn news(&self) -> SenderNews {
-        let nodes = self.nodes.iter().map(|node| node.lock().unwrap());
+        let unheard = self.unheard.lock().unwrap().clone();
+        let heard = self.nodes.iter().enumerate().filter(|(at, _)| !unheard.contains(at));
+        let nodes = heard.map(|(_, node)| node.lock().unwrap());
         let running = nodes.filter(|node| node.serving && !node.life.is_over());
         SenderNews { gates: running.map(|node| node.books.heard_itself(ENVIRONMENT)).collect(), is_gone: false }
     }
@@ -264,10 +282,7 @@ impl World {
     pub async fn rest(&self) {
         for at in 0..NODES {
             let mut now = self.nodes[at].lock().unwrap();
-            now.life.end();
-            now.work.iter().for_each(JoinHandle::abort);
-            let calm = Arc::new(Fate::calm());
-            *now = self.life_of(at, &calm);
+            self.renew(&mut now, at, &Arc::new(Fate::calm()));
             now.serving = true;
         }
         for at in 0..NODES {
@@ -289,6 +304,7 @@ impl World {
 
     /// The promises.
     pub async fn check(&self) {
+        self.check_seen();
         self.check_told();
         self.check_claims().await;
         if self.lost.is_all_known() {
@@ -297,9 +313,14 @@ impl World {
         }
     }
 
-    fn check_told(&self) {
+    /// No part of the world saw anything that must not be.
+    pub fn check_seen(&self) {
         let wrong = self.upstream.wrong.lock().unwrap();
         assert!(wrong.is_empty(), "{wrong:?}");
+        self.check_sent_in_time();
+    }
+
+    fn check_told(&self) {
         let told = self.told.lock().unwrap();
         let mut answers: BTreeMap<&str, &Bytes> = BTreeMap::new();
         for one in told.iter() {
@@ -310,7 +331,8 @@ impl World {
                     assert_eq!(effects.len(), 1, "{}: told executed", one.request_id);
                     assert_eq!(effects[0].asked, one.asked, "{}: told to somebody else", one.request_id);
                     let first = answers.entry(&one.request_id).or_insert(&one.body);
-                    assert_eq!(*first, &one.body, "{}: two answers", one.request_id);
+                    let is_same = *first == &one.body || self.lost.is_answer_lost();
+                    assert!(is_same, "{}: two answers", one.request_id);
                 }
                 Some(Executed::No) => {
                     // What another call did meanwhile may have come after this word.
@@ -320,6 +342,27 @@ impl World {
                 }
                 Some(Executed::Held | Executed::Unknown) | None => {}
             }
+        }
+    }
+
+    /// What was sent left within the time of its commit, however long its gate or its machine stood still.
+    fn check_sent_in_time(&self) {
+        let mut committed: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for file in self.files.iter().chain(self.lost.files()) {
+            for Outstanding { at, entry, .. } in file.lock().unwrap().values() {
+                let entry: Value = serde_json::from_slice(entry).unwrap();
+                let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+                if entry["what"] == "sending" {
+                    let last = committed.entry((text("requestId"), text("trace"))).or_default();
+                    *last = at.as_micros().max(*last);
+                }
+            }
+        }
+        for effect in self.upstream.effects.lock().unwrap().iter() {
+            let sent = 1_800_000_000_000_000 + i64::try_from(effect.sent.as_micros()).unwrap();
+            let began = committed.get(&(effect.request_id.clone(), effect.trace.clone())).expect("an entry");
+            let late = sent - began - i64::try_from(BEGIN_WITHIN.as_micros()).unwrap();
+            assert!(late < 1_000_000, "{}: sent {late} microseconds too late", effect.request_id);
         }
     }
 
@@ -350,14 +393,18 @@ impl World {
 
     /// Every requestId that was ever asked for, and its claim.
     pub async fn claims(&self) -> Vec<(String, Option<ClaimState>)> {
-        let asked = (0..REQUEST_IDS).map(|n| format!("request-{n}"));
+        let asked = (0..self.asked.load(Ordering::SeqCst)).map(|n| format!("request-{n}"));
         let mut claims = Vec::new();
         for request_id in asked {
             let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
             let (record, _) = self.store.read(&key).await.unwrap();
             let state = record.map(|record| match record.content {
                 Content::Whole(bytes) => claim::decode_claim(&bytes).unwrap().state,
-                Content::Spent => panic!("nothing is old enough to be spent"),
+                Content::Spent => {
+                    assert!(self.lost.is_answer_lost(), "nothing is old enough to be spent");
+                    let answer = StoredAnswer { status: 0, headers: HeaderMap::new(), body: Bytes::new() };
+                    ClaimState::Done { executed: false, answer }
+                }
             });
             claims.push((request_id, state));
         }
