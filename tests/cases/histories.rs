@@ -109,7 +109,7 @@ fn a_payment_that_only_a_follower_of_the_former_primary_knows_is_not_paid_again(
 }
 
 /// A Redis that was split: one gate at the former primary with one that follows, and one at the promoted replica.
-struct SplitRedis {
+struct SplitGates {
     old: Redis,
     new: Redis,
     /// Each side has a replica of its own, and `redis.replicas` is 1.
@@ -124,11 +124,12 @@ struct SplitRedis {
     before: Vec<Call>,
 }
 
+/// The number of its last commit; 0 where it has none yet.
 fn commits(redis: &Redis) -> u64 {
-    redis.ask(&["HGET", "sluice:{production}", "last"]).concat().parse().unwrap()
+    redis.ask(&["HGET", "sluice:{production}", "last"]).concat().parse().unwrap_or_default()
 }
 
-fn split(upstream: &Upstream, durability: &str) -> SplitRedis {
+fn split(upstream: &Upstream, durability: &str) -> SplitGates {
     let (old, new) = (Redis::start_kept(), Redis::start_kept());
     let follows = |replica: &Redis, primary: &Redis| {
         replica.ask(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
@@ -154,14 +155,14 @@ fn split(upstream: &Upstream, durability: &str) -> SplitRedis {
     new.ask(&["REPLICAOF", "NO", "ONE"]);
     follows(&replicas[1], &new);
     promoted.lead(new.port());
-    SplitRedis { old, new, _replicas: replicas, former, _promoted: promoted, left, follower, right, before }
+    SplitGates { old, new, _replicas: replicas, former, _promoted: promoted, left, follower, right, before }
 }
 
 /// The caller asked again at the other side: both amounts count, people are told which call it was, and money waits for them.
 #[test]
 fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
     let upstream = Upstream::start();
-    let SplitRedis { old, new, former, left, follower, right, _replicas, _promoted, .. } =
+    let SplitGates { old, new, former, left, follower, right, _replicas, _promoted, .. } =
         split(&upstream, "acknowledged");
     let twice = swap_of("12.34");
     // As the first commit of each side, both have one number.
@@ -202,7 +203,7 @@ fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
 
 fn is_not_paid_again(durability: &str) {
     let upstream = Upstream::start();
-    let SplitRedis { old, new, former, left, follower, right, mut before, _replicas, _promoted } =
+    let SplitGates { old, new, former, left, follower, right, mut before, _replicas, _promoted } =
         split(&upstream, durability);
     let [lost, in_doubt, refused] = ["12.34", "5.67", "3.21"].map(swap_of);
     let before_the_split = used(&left);
