@@ -131,9 +131,10 @@ enum Role {
         /// Keep the journal in this folder, and use the one that an earlier run left there
         #[arg(long, value_name = "DIR")]
         journal: Option<PathBuf>,
-        /// How many claims are in the newest snapshot beside the journal; 0 for a journal without any
-        #[arg(long, value_name = "CLAIMS", default_value_t = 0)]
-        snapshot: u64,
+        /// How many claims are in the newest snapshot beside the journal; 0 for a journal without any. Without this, as
+        /// few as a gate ever has there: it writes one when the journal has grown by more than the last one
+        #[arg(long, value_name = "CLAIMS")]
+        snapshot: Option<u64>,
     },
     /// What a page, one hold and a vote take at the console, where many calls wait and where few do
     Holds {
@@ -162,6 +163,7 @@ fn main() -> anyhow::Result<()> {
             bench(&arguments, &store, vec![Exchange::create_swap()?])
         }
         Some(Role::Rebuild { claims, folder, journal, snapshot }) => {
+            let snapshot = snapshot.unwrap_or(claims.saturating_mul(765) / 1_000);
             print!("{}", rebuild::report(&folder, journal, (claims, snapshot))?);
             Ok(())
         }
