@@ -72,7 +72,7 @@ fn what_was_paid_at_one_gate_is_told_at_the_other() {
 #[test]
 fn a_swap_costs_two_round_trips_and_its_repeat_one() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let gate = setup(&upstream, &redis.url(), "left").start();
+    let gate = setup(&upstream, &redis.url(), "left").start().ready();
     assert_eq!(told(&swap().send(gate.production())), "200 - executed");
     let monitor = redis.monitor();
     let asked_for = |call: &Call, mark: &str| {
@@ -195,8 +195,8 @@ fn while_the_redis_is_away_money_is_refused_in_time_and_reads_go_on() {
 fn a_claim_whose_answer_is_lost_sends_nothing_and_is_free_again() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let between = Between::to(redis.port());
-    let left = setup(&upstream, &between.url(), "left").start();
-    let right = setup(&upstream, &redis.url(), "right").start();
+    let left = setup(&upstream, &between.url(), "left").start().ready();
+    let right = setup(&upstream, &redis.url(), "right").start().ready();
     let call = swap();
     between.swallow(true);
     assert_eq!(told(&call.send(left.production())), CLOSED);
@@ -228,7 +228,7 @@ fn a_redis_that_may_forget_is_refused_unless_it_is_allowed_by_name() {
     assert_refuses(fsynced, &["7.2 or newer", "redis.durability"]);
 
     for redis in [&forgets, &evicts] {
-        let gate = setup(&upstream, &redis.url(), "left").set_raw("redis", "allow_unsafe", "true").start();
+        let gate = setup(&upstream, &redis.url(), "left").set_raw("redis", "allow_unsafe", "true").start().ready();
         assert_eq!(told(&swap().send(gate.production())), "200 - executed");
     }
     // In the sandbox alone nothing is worth as much.
@@ -241,7 +241,7 @@ fn a_redis_that_may_forget_is_refused_unless_it_is_allowed_by_name() {
 #[test]
 fn a_gate_that_starts_without_its_redis_serves_reads_until_it_comes() {
     let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
-    let gate = setup(&upstream, &redis.url(), "left").start();
+    let gate = setup(&upstream, &redis.url(), "left").start().ready();
     let (paid, cut_off) = (swap(), swap());
     let first = paid.send(gate.production());
     upstream.next(Act::silence().hang());

@@ -126,6 +126,9 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
         wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
         // It serves no sandbox, and keeps a journal of it all the same.
         wait_until("all to be rebuilt", || closings(&left).len() == Environment::ALL.len());
+        // Otherwise the next loss takes the closing with it, and what others know beside it.
+        let in_journal = || journal_of(&left).matches("\"what\":\"rebuilt\"").count();
+        wait_until("its journal to say so", || in_journal() == Environment::ALL.len());
         assert_eq!(told(&last.send(left.production())), FROZEN);
         let sent = upstream.seen().len();
         let (code, text) = retire(&gone, &left, &copy);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::caller::{Answer, Caller};
+use super::clock::wait_until;
 use super::token::token;
 
 #[derive(Clone, Debug)]
@@ -94,6 +95,19 @@ impl Call {
     /// Over a connection of its own.
     pub fn send(&self, address: SocketAddr) -> Answer {
         self.over(&mut Caller::connect(address))
+    }
+
+    /// Sends it until the gate has met its store: one that has just started may not have.
+    pub fn send_when_met(&self, address: SocketAddr) -> Answer {
+        let mut answer = self.send(address);
+        wait_until("the store to be there", || {
+            let is_there = answer.code() != "STORE_UNAVAILABLE";
+            if !is_there {
+                answer = self.send(address);
+            }
+            is_there
+        });
+        answer
     }
 
     /// Over a connection that is there.

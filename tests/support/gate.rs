@@ -358,7 +358,7 @@ impl Gate {
 
     /// Before it ends they are asked for once more; it may be past answering.
     fn keep_metrics(&self) {
-        let Some(probes) = self.probes.filter(|_| !self.has_ended()) else { return };
+        let Some(probes) = self.probes.filter(|_| !self.has_ended() && !self.is_stopped()) else { return };
         let asked = TcpStream::connect(probes).and_then(|mut stream| {
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
@@ -400,6 +400,12 @@ impl Gate {
 
     pub fn has_ended(&self) -> bool {
         !self.ended.all().is_empty()
+    }
+
+    /// Whether the process stands still because of a signal.
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process)).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
     }
 
     pub fn signal(&self, name: &str) {

@@ -64,8 +64,8 @@ impl Pair {
     fn start() -> Pair {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
         let between = Between::to(redis.port());
-        let left = console(setup(&upstream, &between.url(), "left")).start();
-        let right = console(setup(&upstream, &redis.url(), "right")).start();
+        let left = console(setup(&upstream, &between.url(), "left")).start().ready();
+        let right = console(setup(&upstream, &redis.url(), "right")).start().ready();
         Pair { upstream, redis, between, left, right }
     }
 

@@ -236,7 +236,7 @@ fn sessions_and_holds_that_somebody_planted_release_nothing() {
     let (hold, other) = (held(&gate, "f-1"), held(&gate, "f-2"));
     // A gate without a key makes what a forger knows of the form: records in plain text, with their votes.
     let (forged_upstream, forger) = (Upstream::start(), Redis::start_kept());
-    let forging = on_redis(self::gate(&forged_upstream, RULES), &forger, "forger").start();
+    let forging = on_redis(self::gate(&forged_upstream, RULES), &forger, "forger").start().ready();
     let forged = held(&forging, "f-1");
     frozen(&forging, "freezes");
     super::all_agree(&forging, &forged);
@@ -266,11 +266,11 @@ fn records_in_plain_text_or_of_another_key_are_refused_and_counted() {
     for (forgers_key, reason) in [(None, "plain-text"), (Some("77".repeat(32)), "other-key")] {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
         let setup = on_redis(gate(&upstream, RULES), &redis, "left").set("store", "seal_key", &"5e".repeat(32));
-        let gate = setup.start();
+        let gate = setup.start().ready();
         let own = held(&gate, "m-1");
         let forger = Redis::start_kept();
         let forging =
-            with_key(on_redis(self::gate(&upstream, RULES), &forger, "forger"), forgers_key.as_deref()).start();
+            with_key(on_redis(self::gate(&upstream, RULES), &forger, "forger"), forgers_key.as_deref()).start().ready();
         let planted = held(&forging, "m-2");
         super::all_agree(&forging, &planted);
         wait_until("the forger's own call to be sent", || sent(&upstream) == 1);
@@ -300,7 +300,7 @@ fn with_key(setup: Setup, seal_key: Option<&str>) -> Setup {
 fn a_vote_that_was_withdrawn_is_not_put_back_in_the_store() {
     for seal_key in [None, Some("5e".repeat(32))] {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-        let gate = with_key(on_redis(gate(&upstream, RULES), &redis, "left"), seal_key.as_deref()).start();
+        let gate = with_key(on_redis(gate(&upstream, RULES), &redis, "left"), seal_key.as_deref()).start().ready();
         let hold = held(&gate, "b-1");
         let copy = |from: &str, to: &str| {
             // The head of a record has four words; the content begins behind its state.
@@ -409,7 +409,7 @@ fn nobody_becomes_an_approver_by_what_they_show() {
 fn a_member_of_an_index_that_is_removed_or_planted_is_noticed() {
     for seal_key in [None, Some("5e".repeat(32))] {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-        let gate = with_key(on_redis(gate(&upstream, RULES), &redis, "left"), seal_key.as_deref()).start();
+        let gate = with_key(on_redis(gate(&upstream, RULES), &redis, "left"), seal_key.as_deref()).start().ready();
         let hold = held(&gate, "b-1");
         let index = |name: &str| format!("sluice:{{production}}:i:{name}");
         let (of_holds, of_freezes, id) = (index("held"), index("frozen"), text(&hold, "id"));

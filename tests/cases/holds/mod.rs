@@ -115,7 +115,7 @@ pub(super) fn swap(request_id: &str, amount: &str) -> Call {
 
 /// A larger swap that waits; the hold as its caller is told of it.
 pub(super) fn held(gate: &Gate, request_id: &str) -> Value {
-    let answer = swap(request_id, "500").send(gate.production());
+    let answer = swap(request_id, "500").send_when_met(gate.production());
     assert_eq!((answer.status, answer.outcome()), (202, "held".to_owned()), "{answer}");
     answer.json()["hold"].clone()
 }
