@@ -132,7 +132,7 @@ enum Role {
         #[arg(long, value_name = "DIR")]
         journal: Option<PathBuf>,
         /// How many claims are in the newest snapshot beside the journal; 0 for a journal without any. Without this, as
-        /// few as a gate ever has there: it writes one when the journal has grown by more than the last one
+        /// few as a gate ever has there: it writes one when the journal has grown by half of the last one
         #[arg(long, value_name = "CLAIMS")]
         snapshot: Option<u64>,
     },
@@ -163,7 +163,7 @@ fn main() -> anyhow::Result<()> {
             bench(&arguments, &store, vec![Exchange::create_swap()?])
         }
         Some(Role::Rebuild { claims, folder, journal, snapshot }) => {
-            let snapshot = snapshot.unwrap_or(claims.saturating_mul(765) / 1_000);
+            let snapshot = snapshot.unwrap_or(claims.saturating_mul(852) / 1_000);
             print!("{}", rebuild::report(&folder, journal, (claims, snapshot))?);
             Ok(())
         }

@@ -97,7 +97,7 @@ pub fn newest_snapshot(folder: &Path, node: &NodeId) -> io::Result<NewestSnapsho
     Ok(newest)
 }
 
-/// Whether the journal has grown by more than its newest snapshot, so that a new one is worth its cost.
+/// Whether the journal has grown by more than half of its newest snapshot, so that a new one is worth its cost.
 pub fn is_snapshot_due(folder: &Path, newest: &FileHeader) -> io::Result<bool> {
     if newest.sequence <= 1 {
         return Ok(false);
@@ -114,7 +114,7 @@ pub fn is_snapshot_due(folder: &Path, newest: &FileHeader) -> io::Result<bool> {
             grown = grown.saturating_add(fs::metadata(&file.path)?.len());
         }
     }
-    Ok(grown > 0 && grown >= size)
+    Ok(grown > 0 && grown >= size / 2)
 }
 
 /// Writes the snapshot that stands for all files before the newest one. Earlier ones that no header will name again are
@@ -210,7 +210,7 @@ mod tests {
 
     fn header() -> FileHeader {
         let (node, at) = (NodeId::parse("gate").unwrap(), StoreTime::default());
-        FileHeader { node, sequence: 2, at, highest: Highest::new(), snapshot: None }
+        FileHeader { node, sequence: 2, at, highest: Highest::new(), snapshot: None, anew: [].into() }
     }
 
     /// The disk fills up while the snapshot is written.
