@@ -207,6 +207,10 @@ pub trait AuditSink: fmt::Debug + Send + Sync {
     /// Goes on behind this number: the entries up to it that the log does not have can be had no more.
     async fn skip(&self, environment: Environment, up_to: Number) -> Result<(), AuditFault>;
 
+    /// Goes on behind this number with the history of a store that has other entries up to it than the log. Fails where the
+    /// log has entries behind it.
+    async fn begin_again(&self, environment: Environment, behind: Number) -> Result<(), AuditFault>;
+
     /// Refuses the entries of an environment, whose store lost its memory, until `resume`. When this returns, every entry
     /// whose append succeeded is counted in `highest`, and none is added to it.
     async fn suspend(&self, environment: Environment) -> Result<(), AuditFault>;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::line::FileHeader;
 use super::steps::unused_before;
 use crate::base::ids::Environment;
 use crate::ledger::Outstanding;
@@ -50,11 +51,13 @@ impl InOrder {
         ready
     }
 
-    /// Goes on behind a number, if anything before it is missing. Returns the entries up to it that waited for others: they
-    /// happened all the same.
-    pub fn skip(&mut self, environment: Environment, up_to: u64) -> Option<Vec<Outstanding>> {
+    /// Goes on behind the end of a file as the next one's header says, if anything before it is missing or is of another
+    /// history. Returns the entries up to there that waited for others: they happened all the same.
+    pub fn go_on(&mut self, environment: Environment, header: &FileHeader) -> Option<Vec<Outstanding>> {
+        let up_to = *header.highest.get(&environment)?;
         let last = self.last.entry(environment).or_default();
-        if *last >= up_to {
+        let is_another_history = *last == up_to && header.anew.contains(&environment);
+        if *last >= up_to && !is_another_history {
             return None;
         }
         *last = up_to;
@@ -77,6 +80,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::audit::Highest;
     use crate::ledger::{NodeId, Number, StoreTime};
 
     const PRODUCTION: Environment = Environment::Production;
@@ -98,9 +102,21 @@ mod tests {
             assert_eq!(numbers(order.add(entry(PRODUCTION, number))), [0; 0]);
             assert_eq!(numbers(order.add(entry(Environment::Sandbox, number))), [0; 0]);
         }
-        assert_eq!(order.skip(PRODUCTION, 7).map(numbers), Some(vec![3, 5]));
-        assert_eq!(order.skip(PRODUCTION, 7), None);
+        let header = |anew: &[Environment]| FileHeader {
+            node: NodeId::parse("gate").unwrap(),
+            sequence: 2,
+            at: StoreTime::default(),
+            highest: Highest::from([(PRODUCTION, 7)]),
+            snapshot: None,
+            anew: anew.iter().copied().collect(),
+        };
+        assert_eq!(order.go_on(Environment::Sandbox, &header(&[])), None);
+        assert_eq!(order.go_on(PRODUCTION, &header(&[])).map(numbers), Some(vec![3, 5]));
+        assert_eq!(order.go_on(PRODUCTION, &header(&[])), None);
+        assert_eq!(order.go_on(PRODUCTION, &header(&[Environment::Sandbox])), None);
+        assert_eq!(order.go_on(PRODUCTION, &header(&[PRODUCTION])).map(numbers), Some(vec![]));
         assert_eq!(numbers(order.add(entry(PRODUCTION, 8))), [8, 9]);
+        assert_eq!(order.go_on(PRODUCTION, &header(&[PRODUCTION])), None, "the next file is the one behind it");
         assert_eq!(order.rest().map(|entry| entry.number.as_u64()).collect::<Vec<_>>(), [3, 5, 9]);
     }
 

@@ -9,7 +9,7 @@
 //! without `hash` and `previous`, so the line is put together from its parts and not derived. `node` of an Entry is the node that committed it, of a header the one whose file it is.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -56,6 +56,9 @@ pub struct FileHeader {
     pub highest: Highest,
     /// The newest snapshot.
     pub snapshot: Option<SnapshotLink>,
+    /// Environments of which the entries in the files before are of another history than those from here on: the store had
+    /// others under their numbers.
+    pub anew: BTreeSet<Environment>,
 }
 
 /// The content of a line, ready to be linked behind another line.
@@ -129,11 +132,13 @@ impl LineText {
             .map(|SnapshotLink { sequence, sha256 }| format!("{{\"sequence\":{sequence},\"sha256\":\"{sha256}\"}}"));
         let mut last = vec![("sequence", sequence.as_bytes())];
         last.extend(snapshot.as_ref().map(|snapshot| ("snapshot", snapshot.as_bytes())));
-        Ok(LineText::of_parts(
-            &[("at", at.as_bytes()), ("format", FORMAT.to_string().as_bytes())],
-            &[("highest", highest.as_bytes()), ("node", node.as_bytes())],
-            &last,
-        ))
+        let anew: Vec<String> = header.anew.iter().map(|environment| quoted(environment.as_str())).collect();
+        let (anew, format) = (format!("[{}]", anew.join(",")), FORMAT.to_string());
+        let mut first = vec![("at", at.as_bytes()), ("format", format.as_bytes())];
+        if !header.anew.is_empty() {
+            first.insert(0, ("anew", anew.as_bytes()));
+        }
+        Ok(LineText::of_parts(&first, &[("highest", highest.as_bytes()), ("node", node.as_bytes())], &last))
     }
 
     /// The members sorted by name; `hash` belongs after the first part, `previous` after the second.
@@ -295,7 +300,14 @@ fn header(members: &Map<String, Value>) -> Result<FileHeader, LineFault> {
     }
     let snapshot = members.get("snapshot").map(snapshot).transpose()?;
     let sequence = number(members, "sequence")?;
-    Ok(FileHeader { node: node(members)?, sequence, at: at(members)?, highest, snapshot })
+    let anew = members.get("anew").map(environments).transpose()?.unwrap_or_default();
+    Ok(FileHeader { node: node(members)?, sequence, at: at(members)?, highest, snapshot, anew })
+}
+
+fn environments(written: &Value) -> Result<BTreeSet<Environment>, LineFault> {
+    const FAULT: LineFault = LineFault::Form("`anew` is not an array of environments");
+    let names = written.as_array().ok_or(FAULT)?;
+    names.iter().map(|name| environment(name.as_str().ok_or(FAULT)?)).collect()
 }
 
 fn snapshot(written: &Value) -> Result<SnapshotLink, LineFault> {
@@ -334,117 +346,4 @@ fn environment(name: &str) -> Result<Environment, LineFault> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use proptest::sample::Index;
-
-    use super::*;
-
-    fn outstanding(entry: &'static str) -> Outstanding {
-        Outstanding {
-            environment: Environment::Sandbox,
-            number: Number::new(7),
-            at: StoreTime::of_micros(1_000_001),
-            node: NodeId::parse("a").unwrap(),
-            entry: Bytes::from_static(entry.as_bytes()),
-        }
-    }
-
-    fn written(entry: &'static str) -> String {
-        let mut out = Vec::new();
-        LineText::of_entry(&outstanding(entry)).unwrap().put_behind(Hash::NOTHING, &mut out);
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn a_line_is_canonical_json_and_reads_back() {
-        let line = written(r#"{"what": "sending", "amount": 1.50, "a": "ä\u0041"}"#);
-        let text = line.strip_suffix('\n').unwrap();
-        let value = json::parse(text.as_bytes(), LINE).unwrap();
-        assert_eq!(String::from_utf8(json::to_bytes(&value)).unwrap(), text);
-        assert!(text.contains(r#""entry":{"a":"äA","amount":1.50,"what":"sending"}"#), "{text}");
-        assert!(text.starts_with(r#"{"at":"1970-01-01T00:00:01.000001Z","#), "{text}");
-        let read = read_line(text.as_bytes()).unwrap();
-        assert_eq!(read.previous, Hash::NOTHING);
-        let LineBody::Entry(entry) = read.body else { panic!("an entry") };
-        assert_eq!((entry.number, &entry.entry[..12]), (Number::new(7), "{\"a\":\"äA\",\"".as_bytes()));
-    }
-
-    #[test]
-    fn a_header_reads_back() {
-        for snapshot in [None, Some(SnapshotLink { sequence: 1, sha256: Hash::of(&[b"content"]) })] {
-            reads_back(snapshot);
-        }
-    }
-
-    fn reads_back(snapshot: Option<SnapshotLink>) {
-        let header = FileHeader {
-            node: NodeId::parse("a").unwrap(),
-            sequence: 2,
-            at: StoreTime::of_micros(0),
-            highest: Highest::from([(Environment::Production, 6)]),
-            snapshot,
-        };
-        let text = LineText::of_header(&header).unwrap();
-        let mut out = Vec::new();
-        let hash = text.put_behind(Hash::of(&[b"x"]), &mut out);
-        assert_eq!(out.len(), text.length());
-        let read = read_line(out.strip_suffix(b"\n").unwrap()).unwrap();
-        assert_eq!((read.hash, read.body), (hash, LineBody::Header(header)));
-        let value = json::parse(&out, LINE).unwrap();
-        assert_eq!([json::to_bytes(&value), b"\n".to_vec()].concat(), out);
-    }
-
-    #[test]
-    fn another_spelling_another_hash_and_another_form_are_told_apart() {
-        let line = written("{}");
-        let text = line.strip_suffix('\n').unwrap();
-        let fault = |changed: String| read_line(changed.as_bytes()).unwrap_err();
-        assert_eq!(fault(text.replacen(',', ", ", 1)), LineFault::Spelling);
-        assert_eq!(fault(text.replace("\"number\":7", "\"number\":8")), LineFault::Hash);
-        assert_eq!(fault(text.replace("sandbox", "sandpit")), LineFault::Form("`environment` is unknown"));
-        assert!(matches!(fault(text.replace('}', "")), LineFault::Json(_)));
-        assert!(matches!(fault(format!("{{\"format\":2,{}", &text[1..])), LineFault::Newer(2)));
-        assert_eq!(fault(text.replace("\"node\"", "\"more\":1,\"node\"")), LineFault::Spelling);
-    }
-
-    proptest! {
-        #[test]
-        fn a_line_reads_the_same_in_its_form_and_by_its_values(
-            entry in r#"\{("a":(1|-1|0\.50|"[a"\\/é]{0,3}"|\[\])(,"b":\{\}|,"a":1|)|)\}"#,
-            changes in prop::collection::vec((any::<Index>(), 0_u8..128), 0..2),
-        ) {
-            let Ok(text) = LineText::of_entry(&Outstanding { entry: entry.into(), ..outstanding("") }) else { return Ok(()) };
-            let mut line = Vec::new();
-            text.put_behind(Hash::NOTHING, &mut line);
-            line.pop();
-            for (at, byte) in changes {
-                let at = at.index(line.len());
-                line[at] = byte;
-            }
-            if let Some(read) = read_entry_in_form(&line) {
-                prop_assert_eq!(read_any_line(&line), Ok(read));
-            }
-        }
-    }
-
-    #[test]
-    fn most_lines_are_read_in_their_form() {
-        let line = written(r#"{"amount":"1.50","steps":"AAAA","what":"sending"}"#);
-        assert!(read_entry_in_form(line.trim_end().as_bytes()).is_some());
-        assert!(read_entry_in_form(line.trim_end().replace(":7", ":8").as_bytes()).is_none());
-    }
-
-    #[test]
-    fn what_is_no_object_is_no_entry() {
-        assert!(LineText::of_entry(&outstanding("[]")).is_err());
-        assert!(LineText::of_entry(&outstanding("{")).is_err());
-    }
-
-    #[test]
-    fn the_deepest_entry_can_be_read_again() {
-        let deep = format!("{}1{}", "{\"a\":".repeat(64), "}".repeat(64));
-        let line = written(Box::leak(deep.into_boxed_str()));
-        assert!(read_line(line.strip_suffix('\n').unwrap().as_bytes()).is_ok());
-    }
-}
+mod tests;

@@ -68,7 +68,8 @@ fn write_files(node: &NodeId, entries: &[Outstanding]) -> Vec<MemoryFile> {
     for (sequence, chunk) in (1..).zip(entries.chunks(PER_FILE)) {
         let mut bytes = Vec::new();
         let (of, snapshot) = (node.clone(), None);
-        let header = FileHeader { node: of, sequence, at: chunk[0].at, highest: highest.clone(), snapshot };
+        let header =
+            FileHeader { node: of, sequence, at: chunk[0].at, highest: highest.clone(), snapshot, anew: [].into() };
         previous = LineText::of_header(&header).unwrap().put_behind(previous, &mut bytes);
         for entry in chunk {
             previous = LineText::of_entry(entry).unwrap().put_behind(previous, &mut bytes);

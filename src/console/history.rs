@@ -311,7 +311,7 @@ mod tests {
         let header = |at: &str| {
             let at = StoreTime::of_micros(at.parse::<jiff::Timestamp>().unwrap().as_microsecond());
             let node = NodeId::parse("a").unwrap();
-            let header = FileHeader { node, sequence: 1, at, highest: Highest::new(), snapshot: None };
+            let header = FileHeader { node, sequence: 1, at, highest: Highest::new(), snapshot: None, anew: [].into() };
             let mut line = Vec::new();
             LineText::of_header(&header).unwrap().put_behind(Hash::NOTHING, &mut line);
             line.strip_suffix(b"\n").unwrap_or(&line).to_vec()

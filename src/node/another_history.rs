@@ -12,7 +12,7 @@ use crate::adapters::audit::{EntryRoom, newest_entries};
 use crate::adapters::store::redis::{EntryMark, HeartbeatReply, HeartbeatVerdict};
 use crate::base::ids::Environment;
 use crate::ledger::{CommitError, Content, Number, StoreFault};
-use crate::ports::Store as _;
+use crate::ports::{AuditFault, Store as _};
 use crate::stations::claim::{self, Forgotten, Freeze};
 
 impl Membership {
@@ -67,17 +67,23 @@ impl Membership {
             "this Redis lacks what this journal has, or may lack it: money is closed until a person opens it; find out from \
              upstream's records what was paid meanwhile, then `sluice unfreeze --restored`"
         );
-        let last = self.close_awaiting(node, environment, from, &why).await?.max(heard.last);
-        node.audit.skip(environment, last).await.map_err(|fault| StoreFault::Away(fault.to_string()))
+        let closing = self.close_awaiting(node, environment, (from, kept), &why).await?;
+        // The closing is the first entry that this journal has of the store's history.
+        let behind = Number::new(closing.as_u64().saturating_sub(1));
+        // A store that is lost before its journal has it would be rebuilt without it.
+        let first = self.store.without_node().outbox_for_journal(environment, behind, 1).await?;
+        let away = |fault: AuditFault| StoreFault::Away(fault.to_string());
+        node.audit.begin_again(environment, behind).await.map_err(away)?;
+        node.audit.append(first).await.map(drop).map_err(away)
     }
 
     /// Closes money until a person opens it and this node has told its claims behind a number. Returns the number of the
-    /// closing.
+    /// closing, which is behind all that this journal has.
     async fn close_awaiting(
         &self,
         node: &Node,
         environment: Environment,
-        from: u64,
+        (from, kept): (u64, Number),
         why: &str,
     ) -> Result<Number, StoreFault> {
         // As a node, this gate does nothing with the store before it has the same history.
@@ -93,7 +99,7 @@ impl Membership {
             }
             let (before, mut forgotten) = Forgotten::of_record(record);
             let is_awaited = forgotten.nodes.get(&node.id).is_some_and(|known| *known <= from);
-            if let Some(version) = before.filter(|_| is_awaited && forgotten.by_person) {
+            if let Some(version) = before.filter(|version| is_awaited && forgotten.by_person && *version > kept) {
                 return Ok(version);
             }
             forgotten.awaits_also(&Forgotten { nodes: [(node.id.clone(), from)].into(), ..Forgotten::default() });

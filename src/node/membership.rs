@@ -3,9 +3,10 @@
 //! A node that finds less in the store than it knows marks the store as lost. Then nobody does anything with it until it was
 //! rebuilt from a journal: see `rebuilding` and `deploy/docs/recovery.md`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -55,6 +56,8 @@ pub struct Membership {
     pub is_copy: AtomicBool,
     /// The policies in force, whose version other nodes compare.
     pub in_force: Arc<InForce>,
+    /// The last number that this process left free before its own commit behind a rebuild.
+    pub rebuilt_above: Mutex<BTreeMap<Environment, u64>>,
 }
 
 /// The reasons why this node cannot join.
@@ -315,6 +318,15 @@ impl Membership {
         Ok(known.map_or(highest, Number::new))
     }
 
+    /// Whether the store has all that the replica has, where money is closed by this commit: it was rebuilt from it, or the
+    /// replica begins there.
+    pub(super) fn is_of_the_store(&self, environment: Environment, closing: Number) -> bool {
+        let rebuilt_above =
+            self.rebuilt_above.lock().unwrap_or_else(PoisonError::into_inner).get(&environment).copied();
+        let begin = self.replica.begin(environment).ok().map(Number::as_u64);
+        [begin, rebuilt_above].into_iter().flatten().any(|before| before.checked_add(1) == Some(closing.as_u64()))
+    }
+
     /// Returns what closes money, as the replica has it.
     pub(super) fn closed_by(&self, environment: Environment) -> Result<Option<Forgotten>, StoreFault> {
         let key = Freeze::Restored.key(environment);
@@ -364,8 +376,8 @@ impl Membership {
 
     /// Tells what this node knows, once all of it is in its files. Returns whether the store may still wait for it.
     async fn recover(&self, node: &Arc<Node>, environment: Environment) -> bool {
-        let waits = match node.store.read(&Freeze::Restored.key(environment)).await {
-            Ok((record, _)) => record.map(|record| forgotten(&record.content)).unwrap_or_default(),
+        let (waits, closing) = match node.store.read(&Freeze::Restored.key(environment)).await {
+            Ok((record, _)) => record.map(|record| (forgotten(&record.content), record.version)).unwrap_or_default(),
             Err(fault) => {
                 node.told_of(&fault);
                 return true;
@@ -377,7 +389,7 @@ impl Membership {
             return true;
         }
         let Some(from) = waits.nodes.get(&node.id) else { return false };
-        self.reports(node, environment, &waits, *from).await;
+        self.reports(node, environment, (&waits, closing), *from).await;
         true
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::Node;
@@ -106,6 +107,26 @@ impl<'h> NodesAtLoss<'h> {
         self.came.iter().filter(may_lead).max_by_key(|member| rank(member)).copied()
     }
 
+    /// Adds the nodes that came and know that they had not told before this loss what their journals have: of another
+    /// history, no other journal has it. What the journal of the node that leads has is in the store.
+    fn add_untold(
+        &self,
+        committed: &BTreeMap<NodeId, Number>,
+        leads: &NodeId,
+        (orphans, reasons): (&mut Forgotten, &mut Reasons),
+    ) {
+        for member in self.came.iter().filter(|member| member.node != *leads) {
+            let closed = NodeFacts::read(&member.told).and_then(|facts| facts.closed_by);
+            let Some(from) = closed.and_then(|closed| closed.nodes.get(&member.node).copied()) else { continue };
+            let has = committed.get(&member.node).copied().unwrap_or_default().as_u64();
+            reasons.push(format!("`{}` had not told yet what its journal has", member.node));
+            orphans.awaits_also(&Forgotten {
+                nodes: [(member.node.clone(), from.max(has))].into(),
+                ..Forgotten::default()
+            });
+        }
+    }
+
     /// Adds the nodes that came with commits which the journal lacks that begins behind `begin`.
     fn add_lacking(
         &self,
@@ -158,7 +179,7 @@ impl Membership {
             move |folder: &Path, id: &NodeId| newest_entries(folder, id, (environment, up_to), KEPT_FOR_OTHERS);
         let tail = self.read_files(node, newest).await?;
         let Some(right) = self.store.may_rebuild(environment, &self.instance).await? else { return Ok(()) };
-        let (orphans, reasons) = self.what_is_missing(environment, &gathered, &committed, &right)?;
+        let (orphans, reasons) = self.what_is_missing((environment, &node.id), &gathered, &committed, &right)?;
         if !orphans.nodes.is_empty() && heard.at.since(gathered.lost) < WAITS_FOR_OTHERS {
             // Money is closed all the same: with their journals, the store is rebuilt once and whole.
             return Ok(());
@@ -189,6 +210,7 @@ impl Membership {
         let journal = RebuildingJournal { node: &node.id, begin, up_to, shown_behind };
         self.show_snapshot(node, environment, up_to, journal.not_followed_by(gathered.came.iter().copied())).await?;
         self.store.complete_rebuild(environment, &self.replica, rebuilt).await?;
+        self.rebuilt_above.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, above);
         node.metrics.store_rebuilt(environment.as_str());
         if is_closed {
             tracing::error!(
@@ -252,10 +274,10 @@ impl Membership {
         Ok(true)
     }
 
-    /// Returns the nodes with commits that no journal at hand has, and why money cannot open by itself.
+    /// Returns the nodes with commits that no journal at hand has, and why money cannot open by itself, where this node leads.
     fn what_is_missing(
         &self,
-        environment: Environment,
+        (environment, leads): (Environment, &NodeId),
         gathered: &NodesAtLoss<'_>,
         committed: &BTreeMap<NodeId, Number>,
         right: &RebuildRight,
@@ -343,6 +365,7 @@ impl Membership {
             waits_for(node, "is listed in `store.all_nodes`", &mut reasons);
         }
         gathered.add_lacking(committed, begin, (&mut orphans, &mut reasons));
+        gathered.add_untold(committed, leads, (&mut orphans, &mut reasons));
         orphans.knows_of(&made);
         gathered.facts().filter_map(|facts| facts.closed_by).for_each(|closed| orphans.knows_of(&closed.made));
         Ok((orphans, reasons))

@@ -11,7 +11,7 @@ use super::journalling::{RecoverError, bring};
 use super::membership::Membership;
 use super::node_facts::NodeFacts;
 use super::retry::Retry;
-use crate::adapters::audit::entries_above;
+use crate::adapters::audit::{another_history, entries_above};
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, CommitError, Conflict, Content, Kind, Number, Outstanding, RecordKey, Step, StoreFault};
@@ -88,8 +88,14 @@ impl Membership {
         Ok(heard.members.iter().any(|member| heard.is_live(member) && knows(&member.told)))
     }
 
-    /// Tells a store that waits for this node what its journal has.
-    pub(super) async fn reports(&self, node: &Arc<Node>, environment: Environment, waits: &Forgotten, from: u64) {
+    /// Tells a store that waits for this node what its journal has. `waits` is the closing, with its number.
+    pub(super) async fn reports(
+        &self,
+        node: &Arc<Node>,
+        environment: Environment,
+        (waits, closing): (&Forgotten, Number),
+        from: u64,
+    ) {
         let own = || Some(self.replica.committed(environment).ok()?.get(&node.id)?.as_u64());
         let made = waits.made.get(&node.id).copied().unwrap_or_default();
         if self.is_copy.load(Ordering::Acquire) && own().unwrap_or_default() < made {
@@ -112,10 +118,11 @@ impl Membership {
         }
         // The store goes on without the commits that this gate made behind that number. A gate without any has none. A
         // journal whose replica begins later cannot tell.
-        let begins_later = self.replica.begin(environment).is_ok_and(|begin| begin.as_u64() > from);
-        if begins_later || own().map_or(from > 0, |own| own > from) {
+        let begin = self.replica.begin(environment).unwrap_or_default().as_u64();
+        if begin > from || own().map_or(from > 0, |own| own > from) {
             // Votes and rejections may be among them. Holds end first: afterwards nothing shows that there were such commits.
             let forgotten = match node.forget_holds(environment).await {
+                Ok(()) if self.is_of_the_store(environment, closing) => Ok(()),
                 Ok(()) => self.replica.forget(environment, node.audit.highest(environment)),
                 Err(fault) => Err(fault),
             };
@@ -163,7 +170,7 @@ pub async fn remember(
     brought(node, environment).await?;
     let (folder, seals, id, sender) = (folder.to_owned(), seals.clone(), node.id.clone(), node.sender());
     let reading = tokio::task::spawn_blocking(move || {
-        let mut tale = Tale::of(sender);
+        let mut tale = Tale::of(sender).apart_up_to(another_history(&folder, &id, environment)?);
         let told = &mut |entry: Outstanding| {
             let written = written_claim(&seals, &entry).unwrap_or_else(|error| {
                 tracing::error!(%environment, %error, "what a call used of limits cannot be read in the journal");
@@ -204,14 +211,25 @@ pub async fn tell_tale(
         let why = format!("what {unknown} calls in the journal of `{}` used of limits is not known", node.id);
         must_be_opened(node, environment, &why).await?;
     }
-    let mut count = 0_usize;
+    let (mut count, mut tombstones) = (0_usize, Vec::new());
     for one in counting {
-        count = count.saturating_add(settle_batch(node, environment, [one].into()).await?);
+        count = count.saturating_add(settle_batch(node, environment, [one].into(), &mut tombstones).await?);
     }
     while !others.is_empty() {
         let rest = others.split_off(others.len().min(BATCH));
         let batch = std::mem::replace(&mut others, rest);
-        count = count.saturating_add(settle_batch(node, environment, batch.into_iter().collect()).await?);
+        let settled = settle_batch(node, environment, batch.into_iter().collect(), &mut tombstones).await?;
+        count = count.saturating_add(settled);
+    }
+    if let Some(first) = tombstones.first() {
+        let why = format!(
+            "the store has only tombstones of {} calls that the journal of `{}` has as executed, or perhaps executed, in another \
+             history (the first is `{first}`): they do not count in limits, and may have been executed twice; look them up in \
+             upstream's records",
+            tombstones.len(),
+            node.id
+        );
+        must_be_opened(node, environment, &why).await?;
     }
     told_all(node, environment).await?;
     Ok(count)
@@ -231,11 +249,13 @@ pub fn written_claim(seals: &Seals, entry: &Outstanding) -> Result<Option<Claim>
     Ok(None)
 }
 
-/// Settles one batch. A claim that the store knows is left out, or ended as the audit log says.
+/// Settles one batch. A claim that the store knows is left out, or ended as the audit log says. `tombstones` gets the calls of
+/// another history of which the store has no more.
 async fn settle_batch(
     node: &Node,
     environment: Environment,
     mut batch: BTreeMap<String, KnownClaim>,
+    tombstones: &mut Vec<String>,
 ) -> Result<usize, StoreFault> {
     let mut over = 0_usize;
     while !batch.is_empty() {
@@ -252,6 +272,10 @@ async fn settle_batch(
         }
         for (key, record) in known {
             let Some(told) = batch.remove(&key.name) else { continue };
+            if record.content == Content::Spent && told.is_beside_a_tombstone() {
+                tombstones.push(key.name);
+                continue;
+            }
             let terms = (&node.terms, now);
             let change = claim::whole(&record).and_then(|claim| told.over(&key, &record, &claim, terms));
             let Some(ToldChange { steps, beside }) = change else { continue };

@@ -5,8 +5,8 @@
 //! money moves.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -162,6 +162,7 @@ pub(super) fn open(
             is_copy: AtomicBool::new(is_copy(&config.audit.folder, node)),
             audit_folder: config.audit.folder.clone(),
             in_force: services.in_force.clone(),
+            rebuilt_above: Mutex::default(),
         })
     });
     let store = sealed(store);

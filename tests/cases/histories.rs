@@ -1,10 +1,11 @@
 //! Two gates whose journals hold different entries under one number, because a Redis was split while a third gate did not
 //! follow.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::claims::{pay, swap, told};
 use super::console::{ask, console, lift, operator};
+use super::holds::{RULES, held, shown, swap as large};
 use super::nodes::{EXECUTED, paid, says, setup};
 use super::replicated::{entries, journalled};
 use crate::support::clock::wait_until;
@@ -45,8 +46,14 @@ fn swap_of(amount: &str) -> Call {
 /// What the limits have used: millionths of USD, and calls.
 fn used(gate: &Gate) -> [u64; 2] {
     ["day", "calls"].map(|limit| {
-        let told = ask(gate, "GET", &format!("usage?limit={limit}"), &operator("ops-1"), None).json();
-        told["usage"][0]["used"].as_u64().unwrap()
+        let path = format!("usage?limit={limit}");
+        let find = || ask(gate, "GET", &path, &operator("ops-1"), None).json()["usage"][0]["used"].as_u64();
+        let mut found = None;
+        wait_until("the store to tell it", || {
+            found = find();
+            found.is_some()
+        });
+        found.unwrap()
     })
 }
 
@@ -129,7 +136,15 @@ fn commits(redis: &Redis) -> u64 {
     redis.ask(&["HGET", "sluice:{production}", "last"]).concat().parse().unwrap_or_default()
 }
 
-fn split(upstream: &Upstream, durability: &str) -> SplitGates {
+/// Waits until the journals of these gates have all commits. Until then, a gate with the other history that returns could be
+/// the one from whose journal the store is rebuilt.
+fn have_all(redis: &Redis, nodes: &[&str]) {
+    let kept = |node: &str| redis.ask(&["HGET", "sluice:{production}:k", node]).concat();
+    let has_all = |node: &&str| kept(node).ends_with(&format!(" {}", commits(redis)));
+    wait_until("journals to have all", || nodes.iter().all(has_all));
+}
+
+fn split(upstream: &Upstream, durability: &str, rules: &str) -> SplitGates {
     let (old, new) = (Redis::start_kept(), Redis::start_kept());
     let follows = |replica: &Redis, primary: &Redis| {
         replica.ask(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
@@ -141,7 +156,8 @@ fn split(upstream: &Upstream, durability: &str) -> SplitGates {
         // Nobody looks at what became of a call, which would make commits.
         let setup = console(setup(upstream, url, node).set("redis", "durability", durability));
         let setup = setup.set_raw("reconcile", "first_look_ms", "3600000");
-        setup.file("policies/everything.toml", &format!("{EVERYTHING}{LIMITS}"))
+        let setup = setup.set("production", "credential", "upstream-s-own-token");
+        setup.file("policies/everything.toml", &format!("{rules}{LIMITS}"))
     };
     let (former, promoted) = (Between::to(old.port()), Between::to(old.port()));
     let left = setup(&former.url(), "left").start().ready();
@@ -163,7 +179,7 @@ fn split(upstream: &Upstream, durability: &str) -> SplitGates {
 fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
     let upstream = Upstream::start();
     let SplitGates { old, new, former, left, follower, right, _replicas, _promoted, .. } =
-        split(&upstream, "acknowledged");
+        split(&upstream, "acknowledged", EVERYTHING);
     let twice = swap_of("12.34");
     // As the first commit of each side, both have one number.
     assert_eq!(told(&twice.send(left.production())), EXECUTED);
@@ -192,6 +208,7 @@ fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
     for gate in [&follower, &right] {
         assert_eq!(told(&twice.send(gate.production())), AGAIN);
     }
+    have_all(&new, &["follower", "right"]);
     // The gate that paid it tells it once more.
     let left = left.start();
     wait_until("it to have told all", || says(&left, "the store has again what this node's audit log holds"));
@@ -201,10 +218,64 @@ fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
     after.iter().for_each(|call| assert_eq!(told(&call.send(right.production())), AGAIN));
 }
 
+/// Only the gate that closed money has the closing when the store is lost, and its journal begins there. The other one has
+/// the holds: they end, as the votes of the other history may be missing, and nobody forgets that they were.
+#[test]
+fn a_store_with_two_histories_is_rebuilt_from_the_fuller_journal_also_where_that_lacks_the_closing() {
+    for (is_told, is_killed) in [(false, false), (false, true), (true, false)] {
+        let upstream = Upstream::start();
+        let SplitGates { old, new, former, left, follower, right, before, _replicas, _promoted } =
+            split(&upstream, "acknowledged", RULES);
+        let lost = swap_of("12.34");
+        assert_eq!(told(&lost.send(left.production())), EXECUTED);
+        wait_until("the follower to have it", || entries(&follower, "executed") == 3);
+        drop(left.kill());
+        wait_until("the promoted Redis to take it", || large("m-1", "500").send(right.production()).status == 202);
+        let waiting = held(&right, "m-1");
+        while commits(&new) < commits(&old) {
+            paid(&right);
+        }
+        let counted = used(&right);
+        have_all(&new, &["right"]);
+        right.signal("STOP");
+        former.lead(new.port());
+        wait_until("money to be closed", || says(&follower, "two Redis were used"));
+        if is_told {
+            wait_until("the follower to have told its calls", || entries(&follower, "expired") == 1);
+        }
+        have_all(&new, &["follower"]);
+        let right = if is_killed { Err(right.kill()) } else { Ok(right) };
+        new.ask(&["FLUSHALL"]);
+        let right = right.inspect(|right| right.signal("CONT")).unwrap_or_else(|killed| {
+            // The store is rebuilt without it first.
+            let rebuilt = |line: &Value| {
+                line["environment"] == "production"
+                    && line["message"].to_string().contains("was rebuilt from this journal")
+            };
+            wait_until("the store to be rebuilt", || follower.log.all().iter().any(rebuilt));
+            killed.start()
+        });
+        for gate in [&follower, &right] {
+            wait_until("the hold to be there", || shown(gate, &waiting)["id"] == waiting["id"]);
+            for call in before.iter().chain([&lost]) {
+                wait_until("what was paid to be known", || told(&call.send(gate.production())) == AGAIN);
+            }
+            assert_eq!(told(&swap_of("1").send(gate.production())), FROZEN);
+        }
+        wait_until("it to count", || used(&right) == [counted[0] + 12_340_000, counted[1] + 1]);
+        let sent = upstream.seen().len();
+        wait_until("people to open money", || lift(&right, json!("restored")).json()["changed"] == true);
+        assert_eq!(shown(&right, &waiting)["state"], "forgotten");
+        let after = [paid(&follower), paid(&right)];
+        after.iter().for_each(|call| assert_eq!(told(&call.send(right.production())), AGAIN));
+        assert_eq!(upstream.seen().len(), sent + after.len());
+    }
+}
+
 fn is_not_paid_again(durability: &str) {
     let upstream = Upstream::start();
     let SplitGates { old, new, former, left, follower, right, mut before, _replicas, _promoted } =
-        split(&upstream, durability);
+        split(&upstream, durability, EVERYTHING);
     let [lost, in_doubt, refused] = ["12.34", "5.67", "3.21"].map(swap_of);
     let before_the_split = used(&left);
     assert_eq!(told(&lost.send(left.production())), EXECUTED);
@@ -235,10 +306,7 @@ fn is_not_paid_again(durability: &str) {
     }
     assert!(says(&follower, "two Redis were used"), "{:#?}", follower.log.all());
     assert_eq!(upstream.seen().len(), sent);
-    // Otherwise the return of the lost gate could have the store rebuilt from a journal that begins at the closing.
-    let kept = |node: &str| new.ask(&["HGET", "sluice:{production}:k", node]).concat();
-    let has_all = |node: &str| kept(node).ends_with(&format!(" {}", commits(&new)));
-    wait_until("both journals to have it", || ["follower", "right"].iter().all(|node| has_all(node)));
+    have_all(&new, &["follower", "right"]);
 
     // The gate that made them tells them once more.
     let left = left.start();

@@ -84,8 +84,9 @@ pub fn catch_up(
         match part {
             JournalPart::Entry(entry) => batch.extend(order.add(entry)),
             JournalPart::File(header) => {
-                for (environment, number) in header.highest {
-                    if let Some(waited) = order.skip(environment, number) {
+                for (environment, number) in &header.highest {
+                    let (environment, number) = (*environment, *number);
+                    if let Some(waited) = order.go_on(environment, &header) {
                         batch.extend(waited);
                         follow(&mut batch, false).map_err(std::io::Error::other)?;
                         follower.skip(environment, number).map_err(std::io::Error::other)?;

@@ -3,7 +3,7 @@
 //! After a failed write or sync, nothing after the last good sync is trusted: the file is reopened and truncated to
 //! that point before anything else is written.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl Log {
         let mut log =
             Log { disk, clock, place, tip, snapshot, file: None, leftover: None, remembered, ended: Vec::new() };
         if is_new {
-            log.begin()?
+            log.begin(BTreeSet::new())?
         } else {
             log.ready()?
         }
@@ -185,9 +185,21 @@ impl Log {
         if self.tip.highest.get(&environment).is_some_and(|highest| *highest >= up_to) {
             return Ok(());
         }
+        self.go_on(environment, up_to, BTreeSet::new())
+    }
+
+    /// Goes on behind a number with another history than the entries before, in a new file whose header says so.
+    pub(super) fn begin_again(&mut self, environment: Environment, behind: u64) -> io::Result<()> {
+        if let Some(highest) = self.tip.highest.get(&environment).filter(|highest| **highest > behind) {
+            return Err(io::Error::other(format!("this journal has entries up to {highest} of {environment} already")));
+        }
+        self.go_on(environment, behind, BTreeSet::from([environment]))
+    }
+
+    fn go_on(&mut self, environment: Environment, behind: u64, anew: BTreeSet<Environment>) -> io::Result<()> {
         self.ready()?;
-        let before = self.tip.highest.insert(environment, up_to);
-        let rotated = self.rotate();
+        let before = self.tip.highest.insert(environment, behind);
+        let rotated = self.rotate(anew);
         if rotated.is_err() {
             match before {
                 Some(before) => self.tip.highest.insert(environment, before),
@@ -260,7 +272,7 @@ impl Log {
         for entry in entries {
             if self.is_full(&batch.tip, entry.text.length()) {
                 self.flush(batch)?;
-                self.rotate()?;
+                self.rotate(BTreeSet::new())?;
                 batch = self.batch();
             }
             batch.put(entry);
@@ -301,15 +313,15 @@ impl Log {
         Ok(())
     }
 
-    fn rotate(&mut self) -> io::Result<()> {
+    fn rotate(&mut self, anew: BTreeSet<Environment>) -> io::Result<()> {
         let ended = self.statement();
-        self.begin()?;
+        self.begin(anew)?;
         self.ended.push(ended);
         Ok(())
     }
 
     /// Begins the next file; it is the newest once its header is on disk.
-    fn begin(&mut self) -> io::Result<()> {
+    fn begin(&mut self, anew: BTreeSet<Environment>) -> io::Result<()> {
         let sequence = self.tip.header.sequence.saturating_add(1);
         let path = audit_file(&self.place.folder, &self.place.node, sequence);
         let created = self.disk.create(&path);
@@ -319,7 +331,7 @@ impl Log {
         let mut file = created.map_err(|error| named(&path, &error))?;
         let at = StoreTime::of_micros(self.clock.now().as_microsecond());
         let (node, highest) = (self.place.node.clone(), self.tip.highest.clone());
-        let header = FileHeader { node, sequence, at, highest, snapshot: self.snapshot };
+        let header = FileHeader { node, sequence, at, highest, snapshot: self.snapshot, anew };
         let text = LineText::of_header(&header).map_err(io::Error::other)?;
         let mut bytes = Vec::new();
         let hash = text.put_behind(self.tip.hash, &mut bytes);
@@ -384,7 +396,14 @@ impl Log {
 impl Tip {
     fn before_the_first(node: &NodeId) -> Tip {
         let (at, highest) = (StoreTime::default(), Highest::new());
-        let header = FileHeader { node: node.clone(), sequence: 0, at, highest: highest.clone(), snapshot: None };
+        let header = FileHeader {
+            node: node.clone(),
+            sequence: 0,
+            at,
+            highest: highest.clone(),
+            snapshot: None,
+            anew: [].into(),
+        };
         Tip { lines: 0, length: 0, hash: Hash::NOTHING, header: Arc::new(header), highest }
     }
 

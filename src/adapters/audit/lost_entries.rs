@@ -66,8 +66,20 @@ pub fn entries_above(
     Ok(())
 }
 
+/// Returns the number up to which a journal has entries of another history than those behind it; 0 where it has none.
+pub fn another_history(folder: &Path, node: &NodeId, environment: Environment) -> io::Result<u64> {
+    for file in audit_files(folder)?.into_iter().rev().filter(|file| file.node == *node) {
+        // The newest file may be begun at this moment.
+        let Ok(header) = header(&file) else { continue };
+        if header.anew.contains(&environment) {
+            return Ok(header.highest.get(&environment).copied().unwrap_or(0));
+        }
+    }
+    Ok(0)
+}
+
 /// Returns the newest entries of an environment that have room, up to the highest number, in the order of the files, and that
-/// are read in time.
+/// are read in time. They are of one history.
 pub fn newest_entries(
     folder: &Path,
     node: &NodeId,
@@ -89,7 +101,9 @@ pub(super) fn newest_within(
     let later = Cell::new(highest.as_u64());
     let skips = |first: &[u8]| {
         let Ok(LineBody::Header(header)) = read_line(first).map(|line| line.body) else { return Skip::No };
-        let before = header.highest.get(&environment).copied().unwrap_or(0);
+        // Entries of another history are not those that this journal goes on with.
+        let is_anew = header.anew.contains(&environment);
+        let before = header.highest.get(&environment).filter(|_| !is_anew).copied().unwrap_or(0);
         match later.replace(before) {
             0 => Skip::AndAllBefore,
             later if later == before => Skip::This,

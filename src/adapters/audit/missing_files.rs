@@ -119,7 +119,7 @@ mod tests {
         let at = StoreTime::of_micros(1);
         let highest = Highest::from([(PRODUCTION, behind)]);
         let mut bytes = Vec::new();
-        let header = FileHeader { node: node.clone(), sequence, at, highest, snapshot: None };
+        let header = FileHeader { node: node.clone(), sequence, at, highest, snapshot: None, anew: [].into() };
         let mut hash = LineText::of_header(&header).unwrap().put_behind(Hash::NOTHING, &mut bytes);
         for number in behind + 1..=behind + entries {
             let entry = bytes::Bytes::from_static(b"{}");

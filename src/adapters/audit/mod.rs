@@ -58,7 +58,7 @@ pub use folder::{
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
 pub use journal_id::journal_id;
-pub use lost_entries::{EntryRoom, entries_above, newest_entries};
+pub use lost_entries::{EntryRoom, another_history, entries_above, newest_entries};
 pub use met_store::{keep_met_store, met_store};
 pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
 pub use operand_key::{kept_operand_key, operand_key};
@@ -272,6 +272,10 @@ impl AuditSink for AuditFiles {
 
     async fn skip(&self, environment: Environment, up_to: Number) -> Result<(), AuditFault> {
         self.within_deadline(LogRequest::Skip(environment, up_to.as_u64())).await
+    }
+
+    async fn begin_again(&self, environment: Environment, behind: Number) -> Result<(), AuditFault> {
+        self.within_deadline(LogRequest::BeginAgain(environment, behind.as_u64())).await
     }
 
     async fn suspend(&self, environment: Environment) -> Result<(), AuditFault> {

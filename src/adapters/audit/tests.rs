@@ -114,6 +114,7 @@ async fn a_file_ends_with_its_size_and_with_the_day() {
     assert_eq!(read_numbers(folder.path()).into_values().flatten().collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
 }
 
+mod another_history;
 mod checkpoints;
 mod contradicting;
 mod faults;

@@ -29,6 +29,8 @@ pub(super) enum LogRequest {
     Append(Vec<Prepared>),
     /// To go on behind a number.
     Skip(Environment, u64),
+    /// To go on behind a number with another history.
+    BeginAgain(Environment, u64),
     /// To name a snapshot from the next file on.
     Link(SnapshotLink),
 }
@@ -46,7 +48,7 @@ impl LogJob {
     fn entries(&self) -> &[Prepared] {
         match &self.asked {
             LogRequest::Append(entries) => entries,
-            LogRequest::Skip(..) | LogRequest::Link(_) => &[],
+            LogRequest::Skip(..) | LogRequest::BeginAgain(..) | LogRequest::Link(_) => &[],
         }
     }
 }
@@ -167,8 +169,11 @@ impl LogWriter {
         for job in batch {
             match job.asked {
                 LogRequest::Append(_) => appends.push(job),
-                LogRequest::Skip(environment, up_to) => {
-                    let skipped = self.log.skip(environment, up_to);
+                LogRequest::Skip(environment, up_to) | LogRequest::BeginAgain(environment, up_to) => {
+                    let skipped = match job.asked {
+                        LogRequest::BeginAgain(..) => self.log.begin_again(environment, up_to),
+                        _ => self.log.skip(environment, up_to),
+                    };
                     if let (Ok(()), Some(following)) = (&skipped, &mut self.following) {
                         following.skip(environment, up_to);
                     }

@@ -92,8 +92,8 @@ fn read_in_order(
             let ready = order.add(entry);
             ready.into_iter().try_for_each(|entry| sender.send(JournalNews::Entry(entry, ())))
         }
-        JournalPart::File(header) => header.highest.into_iter().try_for_each(|(environment, number)| {
-            let Some(waited) = order.skip(environment, number) else { return Ok(()) };
+        JournalPart::File(header) => header.highest.iter().try_for_each(|(&environment, &number)| {
+            let Some(waited) = order.go_on(environment, &header) else { return Ok(()) };
             waited.into_iter().try_for_each(|entry| sender.send(JournalNews::Entry(entry, ())))?;
             sender.send(JournalNews::GoesOn(environment, number))
         }),

@@ -5,8 +5,8 @@ use crate::base::json;
 use crate::ledger::JournalId;
 use crate::node::node_facts::FACTS_FORMAT;
 
-fn member(name: &str, begins: u64, own: u64) -> Member {
-    let facts = NodeFacts {
+fn facts(begins: u64, own: u64) -> NodeFacts {
+    NodeFacts {
         software: String::new(),
         policies: String::new(),
         contract: String::new(),
@@ -23,7 +23,14 @@ fn member(name: &str, begins: u64, own: u64) -> Member {
         leaves: false,
         unlisted: Vec::new(),
         clock_leap_micros: None,
-    };
+    }
+}
+
+fn written_facts(facts: &NodeFacts) -> String {
+    json::to_record(facts, FACTS_FORMAT)
+}
+
+fn member(name: &str, begins: u64, own: u64) -> Member {
     Member {
         node: NodeId::parse(name).unwrap(),
         instance: name.to_owned(),
@@ -34,7 +41,7 @@ fn member(name: &str, begins: u64, own: u64) -> Member {
         run: String::new(),
         acknowledges: None,
         is_retired: false,
-        told: json::to_record(&facts, FACTS_FORMAT),
+        told: written_facts(&facts(begins, own)),
     }
 }
 
@@ -61,4 +68,27 @@ fn a_journal_that_begins_later_and_has_commits_that_others_lack_leaves_money_to_
     // A commit that is on no disk was never sent.
     let unsaid = Member { kept: Number::new(11), ..later };
     assert_eq!(missing(&[&leads, &unsaid]), (Forgotten::default(), Reasons::new()));
+}
+
+/// Its claims of another history are in no other journal.
+#[test]
+fn a_journal_that_was_not_told_before_the_loss_is_awaited_again() {
+    let awaits = |names: &[&str]| {
+        let nodes = names.iter().map(|name| (NodeId::parse(name).unwrap(), 4)).collect();
+        let closed_by = Some(Forgotten { nodes, by_person: true, ..Forgotten::default() });
+        written_facts(&NodeFacts { closed_by, ..facts(6, 9) })
+    };
+    let untold = |came: &str, awaited: &[&str], has: u64| {
+        let came = Member { told: awaits(awaited), ..member(came, 6, 9) };
+        let gathered = NodesAtLoss { lost: StoreTime::default(), came: vec![&came], missing: Vec::new() };
+        let committed = [(came.node.clone(), Number::new(has))].into();
+        let (mut orphans, mut reasons) = (Forgotten::default(), Reasons::new());
+        gathered.add_untold(&committed, &NodeId::parse("leads").unwrap(), (&mut orphans, &mut reasons));
+        assert_eq!(orphans.nodes.len(), reasons.len());
+        orphans.nodes.into_values().next()
+    };
+    assert_eq!(untold("other", &["other"], 0), Some(4));
+    assert_eq!(untold("other", &["other", "leads"], 7), Some(7), "the journal at hand has what is before");
+    assert_eq!(untold("other", &["leads"], 0), None, "somebody else is awaited");
+    assert_eq!(untold("leads", &["leads"], 0), None, "the store is rebuilt from its journal");
 }

@@ -50,9 +50,10 @@ impl Claim {
 }
 
 impl Claim {
-    /// Returns the attempt whose outcome is unknown, where the claim's is.
+    /// Returns the latest attempt whose outcome is unknown, where the claim's is. One of another history may have a lower
+    /// number than one that has ended.
     pub fn in_doubt(&self) -> Option<&PastAttempt> {
-        self.attempts.last().filter(|attempt| attempt.end == AttemptEnd::Unknown)
+        self.attempts.iter().rev().find(|attempt| attempt.end == AttemptEnd::Unknown)
     }
 
     pub fn attempt(&self, number: Number) -> Option<&PastAttempt> {

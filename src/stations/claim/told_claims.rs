@@ -33,6 +33,8 @@ pub struct Tale {
     pub acts: ToldActs,
     /// The gate whose log it is.
     sender: Sender,
+    /// The number up to which its entries are of another history than the store's.
+    apart_up_to: u64,
 }
 
 /// The facts that an audit log has of one claim.
@@ -43,6 +45,8 @@ pub struct KnownClaim {
     at: StoreTime,
     /// Whether the log has what the attempt used of limits.
     is_booking_known: bool,
+    /// Whether the attempt is of another history than the store's, where its number is that of something else.
+    is_apart: bool,
 }
 
 /// What an audit log changes of a claim that the store knows.
@@ -65,7 +69,12 @@ enum Ended {
 
 impl Tale {
     pub fn of(sender: Sender) -> Tale {
-        Tale { claims: BTreeMap::new(), acts: ToldActs::default(), sender }
+        Tale { claims: BTreeMap::new(), acts: ToldActs::default(), sender, apart_up_to: 0 }
+    }
+
+    /// Its entries up to this number are of another history than the store's.
+    pub fn apart_up_to(self, number: u64) -> Tale {
+        Tale { apart_up_to: number, ..self }
     }
 
     /// Adds an entry, in the order of the log, and the claim as its commit wrote it, where that is known.
@@ -98,7 +107,8 @@ impl Tale {
                 let sender = sender.or(sent_by).unwrap_or_else(|| self.sender.clone());
                 let Some(claim) = claim_of(&entry, outstanding, sender) else { return };
                 let claim = Claim { requester: claim.requester.clone().or(requester), ..claim };
-                let mut told = KnownClaim { claim, ended, at: outstanding.at, is_booking_known: false };
+                let is_apart = claim.attempts.last().is_some_and(|last| last.number.as_u64() <= self.apart_up_to);
+                let mut told = KnownClaim { claim, ended, at: outstanding.at, is_booking_known: false, is_apart };
                 if let Some(former) = former.filter(|former| former.is_booking_known) {
                     told.learn(&former.claim, outstanding);
                 }
@@ -251,12 +261,19 @@ impl KnownClaim {
     fn is_known_to(&self, found: &Record, claim: &Claim) -> bool {
         let is_sending = matches!(claim.state, ClaimState::Sending { .. });
         let known = |told: &PastAttempt| {
+            // In one history, a later attempt is made only where the end of the one before it is known.
             let is_later = claim.attempts.iter().any(|past| past.number > told.number)
                 || is_sending && found.version > told.number;
             let is_listed = claim.attempts.iter().any(|past| past.is_same(told));
-            is_later || is_listed || being_sent(found, claim, told).is_some()
+            is_later && !self.is_apart || is_listed || being_sent(found, claim, told).is_some()
         };
         self.claim.attempts.last().is_none_or(known)
+    }
+
+    /// Returns whether it was executed, or may have been, by an attempt that a store with a tombstone of the claim does not
+    /// count: that is of another one.
+    pub fn is_beside_a_tombstone(&self) -> bool {
+        self.is_apart && (self.ended == Ended::Executed || self.may_be_executed())
     }
 
     /// Returns whether the claim's retention is over.

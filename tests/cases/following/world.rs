@@ -224,6 +224,10 @@ impl AuditSink for OpenJournal {
         Ok(())
     }
 
+    async fn begin_again(&self, _: Environment, _: Number) -> Result<(), AuditFault> {
+        Ok(())
+    }
+
     async fn suspend(&self, _: Environment) -> Result<(), AuditFault> {
         Ok(())
     }

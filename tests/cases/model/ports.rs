@@ -228,6 +228,10 @@ impl AuditSink for FlakyAudit {
         Ok(())
     }
 
+    async fn begin_again(&self, environment: Environment, behind: Number) -> Result<(), AuditFault> {
+        self.skip(environment, behind).await
+    }
+
     async fn gap(&self) {
         self.gap.notified().await;
     }

@@ -31,6 +31,23 @@ async fn the_newest_entries_of_an_environment_come_in_order_from_as_many_files_a
     assert_eq!(newest(production, 40, 0, 0), [0; 0]);
 }
 
+#[tokio::test]
+async fn the_newest_entries_are_of_one_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = AuditFiles::open(settings(folder.path()), Arc::new(Hand::default())).unwrap();
+    let (sandbox, production) = (Environment::Sandbox, Environment::Production);
+    audit.append(vec![entry_of(production, 1), entry_of(sandbox, 1), entry_of(production, 2)]).await.unwrap();
+    audit.begin_again(production, Number::new(2)).await.unwrap();
+    let newest = |environment, highest| {
+        let room = EntryRoom { entries: 9, bytes: usize::MAX };
+        let found = newest_entries(folder.path(), &node(), (environment, Number::new(highest)), room).unwrap();
+        found.iter().map(|entry| entry.number.as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!((newest(production, 2), newest(sandbox, 1)), (vec![], vec![1]));
+    audit.append(vec![entry_of(production, 3), entry_of(sandbox, 2)]).await.unwrap();
+    assert_eq!((newest(production, 3), newest(sandbox, 2)), (vec![3], vec![1, 2]));
+}
+
 /// The other environment's comes last.
 #[tokio::test]
 async fn an_entry_that_is_not_read_in_time_is_not_taken_for_none() {

@@ -221,7 +221,8 @@ impl History {
         for (sequence, (highest, entries)) in (1..).zip(&self.files) {
             let at = StoreTime::of_micros(BEGIN);
             let mut bytes = Vec::new();
-            let header = FileHeader { node: node(), sequence, at, highest: highest.clone(), snapshot: None };
+            let header =
+                FileHeader { node: node(), sequence, at, highest: highest.clone(), snapshot: None, anew: [].into() };
             hash = LineText::of_header(&header).unwrap().put_behind(hash, &mut bytes);
             for entry in entries {
                 hash = LineText::of_entry(entry).unwrap().put_behind(hash, &mut bytes);
@@ -241,8 +242,8 @@ fn one_by_one(replica: &Replica, journal: &Path) -> Rebuilt {
         match part {
             JournalPart::Entry(entry) => order.add(entry).into_iter().for_each(|entry| make(&mut rebuilt, entry)),
             JournalPart::File(header) => {
-                for (environment, number) in header.highest {
-                    let Some(waited) = order.skip(environment, number) else { continue };
+                for (&environment, &number) in &header.highest {
+                    let Some(waited) = order.go_on(environment, &header) else { continue };
                     waited.into_iter().for_each(|entry| make(&mut rebuilt, entry));
                     let first = replica.last(environment).unwrap().as_u64() + 1;
                     replica.pass_over(environment, number).unwrap();

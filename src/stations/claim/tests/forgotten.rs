@@ -62,20 +62,7 @@ fn what_a_told_call_used_of_limits_counts_again_once() {
     let [day, hour] = [86_400_000_000_i64, 3_600_000_000];
     let told_at = |what: &[&str], written: Option<&Claim>| {
         let mut tale = Tale::of(sender());
-        for (nth, what) in (0_u64..).zip(what) {
-            let entry = serde_json::json!({
-                "what": what, "claim": key.name, "requestId": "r-1", "operation": "createSwap", "trace": "t-1",
-                "owner": { "issuer": "main", "subject": "payroll" }, "attempt": 7,
-                "fingerprint": Fingerprint::of(&[b"a call"]).to_hex(),
-            });
-            let (number, at) = (Number::new(7 + nth), StoreTime::of_micros(day + i64::try_from(nth).unwrap()));
-            let node = NodeId::parse("gate").unwrap();
-            let entry = Bytes::from(entry.to_string());
-            tale.add(
-                &Outstanding { environment: key.environment, number, at, node, entry },
-                written.filter(|_| nth == 0),
-            );
-        }
+        tell_attempt(&mut tale, &key, what, |nth| written.filter(|_| nth == 0));
         tale.into_claims().next().map(|(_, told)| told)
     };
     let steps = |what: &[&str], now: i64| {
@@ -132,21 +119,12 @@ fn an_attempt_of_another_history_counts_beside_the_one_that_the_store_knows() {
     let sent = claim(sending_now, Some("r-1"));
     let ClaimState::Sending { booked, .. } = &sent.state else { panic!("it is being sent") };
     let day = 86_400_000_000_i64;
-    let told = |what: &[&str]| {
-        let mut tale = Tale::of(sender());
-        for (nth, what) in (0_u64..).zip(what) {
-            let entry = serde_json::json!({
-                "what": what, "claim": key.name, "requestId": "r-1", "operation": "createSwap", "trace": "t-1",
-                "owner": { "issuer": "main", "subject": "payroll" }, "attempt": 7,
-                "fingerprint": Fingerprint::of(&[b"a call"]).to_hex(),
-            });
-            let (number, at) = (Number::new(7 + nth), StoreTime::of_micros(day + i64::try_from(nth).unwrap()));
-            let (node, entry) = (NodeId::parse("gate").unwrap(), Bytes::from(entry.to_string()));
-            let outstanding = Outstanding { environment: key.environment, number, at, node, entry };
-            tale.add(&outstanding, Some(&sent).filter(|_| nth == 0));
-        }
+    let told_of = |what: &[&str], apart_up_to: u64| {
+        let mut tale = Tale::of(sender()).apart_up_to(apart_up_to);
+        tell_attempt(&mut tale, &key, what, |nth| Some(&sent).filter(|_| nth == 0));
         tale.into_claims().next().unwrap().1
     };
+    let told = |what: &[&str]| told_of(what, 0);
     let answer = || StoredAnswer::of_executed(201, None);
     let other = |number: u64, end: AttemptEnd| PastAttempt {
         number: Number::new(number),
@@ -155,11 +133,11 @@ fn an_attempt_of_another_history_counts_beside_the_one_that_the_store_knows() {
         booked: Booking { holder: "of the other side".to_owned(), ..booked.clone() },
         end,
     };
-    let over = |what: &[&str], past: PastAttempt, state: ClaimState| {
+    let over_told = |told: KnownClaim, past: PastAttempt, state: ClaimState| {
         let found = Claim { attempts: vec![past], ..claim(state, Some("r-1")) };
         let content = Content::Whole(encode_claim(&found));
         let record = Record { version: Number::new(20), at: StoreTime::of_micros(3), content };
-        let change = told(what).over(&key, &record, &found, (&terms, StoreTime::of_micros(day + 5)))?;
+        let change = told.over(&key, &record, &found, (&terms, StoreTime::of_micros(day + 5)))?;
         let next = change.steps.iter().find_map(|step| match step {
             Step::Replace { value, .. } => Some(decode_claim(value).unwrap()),
             _ => None,
@@ -174,6 +152,7 @@ fn an_attempt_of_another_history_counts_beside_the_one_that_the_store_knows() {
             change.beside.map(|(attempt, executions)| (attempt.number.as_u64(), executions)),
         ))
     };
+    let over = |what: &[&str], past: PastAttempt, state: ClaimState| over_told(told(what), past, state);
     let BookedWindow { window, span, units } = booked.windows[0].clone();
     let book = Step::Book { window: window.clone(), span, units, at: StoreTime::of_micros(day) };
     let force = Step::Force { window, span, units, holder: booked.holder.clone() };
@@ -214,6 +193,34 @@ fn an_attempt_of_another_history_counts_beside_the_one_that_the_store_knows() {
     }
     // Behind an attempt that was undone, a later one of the same history was executed.
     assert!(over(&["sending"], other(9, AttemptEnd::Executed), executed()).is_none());
+    // Of another history, its number says nothing.
+    let apart = |what: &[&str]| told_of(what, 7);
+    let (next, counting, beside) = over_told(apart(&["sending"]), other(9, AttemptEnd::Executed), executed()).unwrap();
+    assert_eq!((counting, beside), (vec![force.clone()], Some((7, Executions::PerhapsTwice))));
+    assert_eq!((next.attempts.len(), next.state), (2, executed()));
+    let (refused, end) =
+        (ClaimState::Done { executed: false, answer: answer() }, AttemptEnd::NotExecuted { status: 400 });
+    let (next, counting, beside) = over_told(apart(&["sending"]), other(9, end), refused).unwrap();
+    assert_eq!((next.state.as_str(), counting, beside), ("unknown", vec![force], None), "nobody pays it again");
+    for (what, is_beside) in [("executed", true), ("unknown", true), ("abandoned", true), ("not-executed", false)] {
+        let told = |apart_up_to: u64| told_of(&["sending", what], apart_up_to).is_beside_a_tombstone();
+        assert_eq!((told(7), told(6)), (is_beside, false), "{what}");
+    }
+}
+
+/// Adds entries on the attempt 7 of a call, in their order, each with the claim that its commit wrote.
+fn tell_attempt<'c>(tale: &mut Tale, key: &RecordKey, what: &[&str], written: impl Fn(u64) -> Option<&'c Claim>) {
+    for (nth, what) in (0_u64..).zip(what) {
+        let entry = serde_json::json!({
+            "what": what, "claim": key.name, "requestId": "r-1", "operation": "createSwap", "trace": "t-1",
+            "owner": { "issuer": "main", "subject": "payroll" }, "attempt": 7,
+            "fingerprint": Fingerprint::of(&[b"a call"]).to_hex(),
+        });
+        let at = StoreTime::of_micros(86_400_000_000 + i64::try_from(nth).unwrap());
+        let (node, entry) = (NodeId::parse("gate").unwrap(), Bytes::from(entry.to_string()));
+        let outstanding = Outstanding { environment: key.environment, number: Number::new(7 + nth), at, node, entry };
+        tale.add(&outstanding, written(nth));
+    }
 }
 
 /// Of a reservation that is held already, only the rest of the commit is made.
