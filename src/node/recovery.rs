@@ -118,7 +118,10 @@ impl Membership {
         }
         // The store goes on without the commits that this gate made behind that number. A gate without any has none. A
         // journal whose replica begins later cannot tell.
-        let begin = self.replica.begin(environment).unwrap_or_default().as_u64();
+        let begin = match self.replica.begin(environment) {
+            Ok(begin) => begin.as_u64(),
+            Err(fault) => return node.told_of(&fault),
+        };
         if begin > from || own().map_or(from > 0, |own| own > from) {
             // Votes and rejections may be among them. Holds end first: afterwards nothing shows that there were such commits.
             let forgotten = match node.forget_holds(environment).await {

@@ -245,6 +245,7 @@ fn a_store_with_two_histories_is_rebuilt_from_the_fuller_journal_also_where_that
         }
         have_all(&new, &["follower"]);
         let right = if is_killed { Err(right.kill()) } else { Ok(right) };
+        let sent = upstream.seen().len();
         new.ask(&["FLUSHALL"]);
         let right = right.inspect(|right| right.signal("CONT")).unwrap_or_else(|killed| {
             // The store is rebuilt without it first.
@@ -263,7 +264,6 @@ fn a_store_with_two_histories_is_rebuilt_from_the_fuller_journal_also_where_that
             assert_eq!(told(&swap_of("1").send(gate.production())), FROZEN);
         }
         wait_until("it to count", || used(&right) == [counted[0] + 12_340_000, counted[1] + 1]);
-        let sent = upstream.seen().len();
         wait_until("people to open money", || lift(&right, json!("restored")).json()["changed"] == true);
         assert_eq!(shown(&right, &waiting)["state"], "forgotten");
         let after = [paid(&follower), paid(&right)];

@@ -68,9 +68,14 @@ pub fn entries_above(
 
 /// Returns the number up to which a journal has entries of another history than those behind it; 0 where it has none.
 pub fn another_history(folder: &Path, node: &NodeId, environment: Environment) -> io::Result<u64> {
-    for file in audit_files(folder)?.into_iter().rev().filter(|file| file.node == *node) {
-        // The newest file may be begun at this moment.
-        let Ok(header) = header(&file) else { continue };
+    let files = audit_files(folder)?.into_iter().rev().filter(|file| file.node == *node);
+    for (nth, file) in files.enumerate() {
+        let header = match header(&file) {
+            Ok(header) => header,
+            // The newest file may be begun at this moment.
+            Err(_) if nth == 0 => continue,
+            Err(error) => return Err(error),
+        };
         if header.anew.contains(&environment) {
             return Ok(header.highest.get(&environment).copied().unwrap_or(0));
         }

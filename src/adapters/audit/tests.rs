@@ -120,6 +120,7 @@ mod contradicting;
 mod faults;
 mod killed;
 mod newest;
+mod noting;
 mod start;
 
 /// The store lost its memory: a rebuild counts on what the journal has now.

@@ -1,49 +1,8 @@
 //! A journal that goes on with another history than it had.
 
 use super::super::follower::{Follower, catch_up};
+use super::noting::Noting;
 use super::*;
-
-/// A follower that notes what it is told.
-#[derive(Debug, Default)]
-struct Noting {
-    told: Mutex<Vec<String>>,
-    reached: Mutex<Highest>,
-}
-
-impl Noting {
-    fn note(&self, what: &str, environment: Environment, number: u64) {
-        self.reached.lock().unwrap().insert(environment, number);
-        self.told.lock().unwrap().push(format!("{what} {number}"));
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.told.lock().unwrap())
-    }
-}
-
-impl Follower for Noting {
-    fn follow(&self, entries: &[Outstanding], _is_durable: bool) -> Result<Vec<Option<String>>, String> {
-        entries.iter().for_each(|entry| self.note("entry", entry.environment, entry.number.as_u64()));
-        Ok(vec![None; entries.len()])
-    }
-
-    fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String> {
-        self.note("forgets", environment, up_to);
-        Ok(())
-    }
-
-    fn begin_anew(&self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn restore(&self, _snapshot: &SnapshotFile) -> Result<(), String> {
-        Err("no snapshot is needed".to_owned())
-    }
-
-    fn reached(&self) -> Result<Highest, String> {
-        Ok(self.reached.lock().unwrap().clone())
-    }
-}
 
 #[tokio::test]
 async fn a_follower_forgets_what_is_of_another_history_also_when_it_reads_the_files_later() {
