@@ -74,7 +74,7 @@ impl<P> SpannedRaw<P> {
 }
 
 /// How many bytes are counted at most to find a place.
-const MARK_EVERY: usize = 4_096;
+const MARK_EVERY: usize = 256;
 
 /// The line starts of a text, and marks in it, so that places are found fast in many lines and in long ones.
 #[derive(Debug)]
@@ -116,11 +116,6 @@ fn characters(piece: &[u8]) -> usize {
     piece.iter().filter(|byte| (**byte & 0b1100_0000) != 0b1000_0000).count()
 }
 
-/// The line and the column where a span starts, counted from 1.
-pub fn line_and_column(text: &str, span: Range<usize>) -> (usize, usize) {
-    LineIndex::of(text).place(span)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,7 +125,7 @@ mod tests {
         let text = "ab\nüx\n\nz";
         for (at, place) in [(0, (1, 1)), (2, (1, 3)), (3, (2, 1)), (5, (2, 2)), (7, (3, 1)), (8, (4, 1)), (99, (4, 2))]
         {
-            assert_eq!(line_and_column(text, at..at), place, "{at}");
+            assert_eq!(LineIndex::of(text).place(at..at), place, "{at}");
         }
     }
 

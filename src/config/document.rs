@@ -10,7 +10,7 @@ use super::fault::{SettingFault, SettingPlace};
 use super::heading::Heading;
 use super::settings::{Presence, SECTIONS, Section};
 use crate::base::finding::{Finding, nearest};
-use crate::base::spanned::{self, line_and_column};
+use crate::base::spanned::{self, LineIndex};
 
 pub(super) type FoundValue = spanned::SpannedValue<SettingPlace>;
 pub(super) type RawValue = spanned::SpannedRaw<SettingPlace>;
@@ -29,7 +29,7 @@ pub(super) struct ConfigDocument {
 
 /// Parses the text; everything that is not a known setting becomes a finding.
 pub(super) fn document(text: &str, file: &str) -> ConfigDocument {
-    let mut reader = DocumentReader { text, file, document: ConfigDocument::default() };
+    let mut reader = DocumentReader { lines: LineIndex::of(text), file, document: ConfigDocument::default() };
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
         reader.top(table.get_ref());
@@ -50,7 +50,7 @@ pub(super) fn value(text: &str, place: &SettingPlace) -> Option<FoundValue> {
 }
 
 struct DocumentReader<'t> {
-    text: &'t str,
+    lines: LineIndex<'t>,
     file: &'t str,
     document: ConfigDocument,
 }
@@ -150,7 +150,7 @@ impl DocumentReader<'_> {
     }
 
     fn place(&self, span: Range<usize>) -> SettingPlace {
-        let (line, column) = line_and_column(self.text, span);
+        let (line, column) = self.lines.place(span);
         SettingPlace::File { line, column }
     }
 }

@@ -297,14 +297,16 @@ impl<'t> JsonReader<'t> {
     }
 
     fn number_fault(&self, text: &[u8]) -> Option<JsonFaultKind> {
-        if text.len() > self.limits.number_length {
+        // An exponent that had no sign is written with one: what was read once is short enough the next time, too.
+        if text.iter().filter(|b| **b != b'+').count() > self.limits.number_length {
             return Some(JsonFaultKind::NumberTooLong);
         }
         let exponent_at = text.iter().position(|b| matches!(b, b'e' | b'E'));
         if !self.limits.plain_numbers {
             // A long exponent makes a huge number of a small text: parsers that expand it would pay for it.
-            let exponent_length = exponent_at.map_or(0, |at| text.len().saturating_sub(at));
-            return (exponent_length > 5).then_some(JsonFaultKind::NumberTooLong);
+            let exponent = exponent_at.and_then(|at| text.get(at..)).unwrap_or_default();
+            let digits = exponent.iter().filter(|b| b.is_ascii_digit()).count();
+            return (digits > 4).then_some(JsonFaultKind::NumberTooLong);
         }
         if exponent_at.is_some() {
             return Some(JsonFaultKind::Exponent);

@@ -94,7 +94,19 @@ fn answers_may_hold_what_requests_may_not() {
         let value = parse(text.as_bytes(), Limits::ANSWER).unwrap();
         assert!(value.is_number(), "{text}");
     }
-    assert_eq!(parse(b"1e999999", Limits::ANSWER).unwrap_err().reason, JsonFaultKind::NumberTooLong);
+    for text in ["1e99999", "1e+99999", "1E-99999"] {
+        assert_eq!(parse(text.as_bytes(), Limits::ANSWER).unwrap_err().reason, JsonFaultKind::NumberTooLong);
+    }
+}
+
+/// An exponent is written with its sign, also where it was read without one.
+#[test]
+fn what_was_read_is_read_again_when_it_is_written() {
+    let digits = "1".repeat(Limits::ANSWER.number_length - 2);
+    for text in [&format!("{digits}e5"), "741.1e5054", "1E+9999", "1e-9999"] {
+        let value = parse(text.as_bytes(), Limits::ANSWER).unwrap();
+        assert_eq!(parse(&to_bytes(&value), Limits::ANSWER), Ok(value), "{text}");
+    }
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
