@@ -25,7 +25,8 @@ fn open(setup: &Setup) -> Database {
 }
 
 fn content(setup: &Setup) -> Content {
-    let read = open(setup).begin_read().unwrap();
+    let database = open(setup);
+    let read = database.begin_read().unwrap();
     let table = read.open_table(TABLE).unwrap();
     table
         .iter()
@@ -41,7 +42,9 @@ fn change(setup: &Setup, change: impl FnOnce(&mut Content)) {
     let mut after = before.clone();
     change(&mut after);
     assert_ne!(before, after, "nothing was changed");
-    let write = open(setup).begin_write().unwrap();
+    // A database that is dropped is closed.
+    let database = open(setup);
+    let write = database.begin_write().unwrap();
     {
         let mut table = write.open_table(TABLE).unwrap();
         for key in before.keys().filter(|key| !after.contains_key(*key)) {
