@@ -57,7 +57,10 @@ export async function openBrowser() {
     const firefoxUserPrefs = { "network.dns.localDomains": PLAIN_HOST };
     return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX, firefoxUserPrefs });
   }
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
+    args: ARGUMENTS,
+  });
 }
 
 /**
