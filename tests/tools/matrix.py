@@ -1,6 +1,7 @@
 """Brings two faults at once upon two gates that share a Redis, or upon one with an embedded store, pair after pair.
 
-Usage: `python tests/tools/matrix.py SLUICE [--long] [--seed N] [--kind redis|sentinels|embedded] [--pair FAULT FAULT]`.
+Usage: `python tests/tools/matrix.py SLUICE [--long] [--rounds N] [--seed N] [--kind redis|sentinels|embedded]
+[--pair FAULT FAULT]... [--results FILE]`.
 
 Callers make swaps all the time, and repeat each until its outcome is known. A pair of faults begins at random moments
 and ends in a random order: the store is slow, gone, mute, half open, frozen, killed, full or forgets everything; the
@@ -13,7 +14,8 @@ two of them, and callers try what the stricter set forbids: neither too few appr
 anything. After each pair money must move again, by itself or after people opened it where the store
 forgot or its clock leapt. Nothing may happen twice; no executed swap is told to be not executed; a repeat gets the
 same reply; the limit counts what was executed, and at most what is in doubt besides; the audit chain is whole. Short:
-as many pairs as it takes for each fault to happen; long: every pair of each store, three times.
+as many pairs as it takes for each fault to happen; long: every pair of each store, three times. Each pair is a line of
+the file of results, from which `fault_table.py` writes a page.
 """
 
 import argparse
@@ -112,6 +114,16 @@ class Fault(NamedTuple):
 
     begin: Callable[[], object]
     end: Callable[[], object]
+
+
+class PairResult(NamedTuple):
+    """What came of a pair of faults."""
+
+    store: str
+    seed: int
+    faults: tuple[str, str]
+    held: bool
+    seconds: float
 
 
 class Place:
@@ -538,22 +550,29 @@ def pairs_of_all(names: Sequence[str], chance: random.Random) -> list[tuple[str,
 
 
 def run(
-    binary: str, report: Report, kind: str, pairs: Sequence[tuple[str, str]], is_long: bool, seed: int
-) -> dict[str, Any]:
+    binary: str,
+    report: Report,
+    kind: str,
+    pairs: Sequence[tuple[str, str]],
+    is_long: bool,
+    seed: int,
+    results: Path | None,
+) -> None:
     chance = random.Random(seed)
     totals = {"pairs": 0, "swaps": 0, "unknown": 0, "released": 0, "forbidden": 0}
-    failures = len(report.failures)
-    results: dict[tuple[str, str], str] = {}
     with start_place(binary, kind, chance) as place:
         faults = sorted(place.faults())
         every = list(itertools.combinations(faults, 2)) if is_long else pairs_of_all(faults, chance)
         for names in pairs or every:
             before, begin = len(report.failures), time.monotonic()
             run_pair(place, names, report, totals)
-            results[names] = "ok" if len(report.failures) == before else "FAILED"
-            print(f"  {kind}: {names[0]} + {names[1]}: {results[names]}, {time.monotonic() - begin:.1f} s", flush=True)
+            is_good, seconds = len(report.failures) == before, time.monotonic() - begin
+            said = "ok" if is_good else "FAILED"
+            print(f"  {kind}: {names[0]} + {names[1]}: {said}, {seconds:.1f} s", flush=True)
             for failure in report.failures[before:]:
                 print(f"    {failure}", flush=True)
+            if results:
+                write_result(results, PairResult(kind, seed, names, is_good, round(seconds, 1)))
         check_limit(place, report, totals)
         codes = [gate.stop() for gate in place.gates]
         report.check_that(f"{kind}: the gates stop in order", codes == [0] * len(codes), codes)
@@ -564,24 +583,31 @@ def run(
         report.check_that(f"{kind}: swaps that two people approved are sent", totals["released"] > 0, totals)
     print(f"{kind}: {totals['pairs']} pairs, {totals['swaps']} swaps, {totals['unknown']} of unknown outcome")
     print(f"  {totals['released']} swaps that people approved, {totals['forbidden']} stricter sets in force")
-    return {"kind": kind, "totals": totals, "results": results, "failures": len(report.failures) - failures}
+
+
+def write_result(file: Path, result: PairResult) -> None:
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(result._asdict()) + "\n")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary", type=os.path.abspath)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=KINDS)
-    parser.add_argument("--pair", nargs=2)
+    parser.add_argument("--pair", nargs=2, action="append", default=[])
+    parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     report = Report()
-    pairs = [(arguments.pair[0], arguments.pair[1])] if arguments.pair else []
+    pairs = [(first, second) for first, second in arguments.pair]
     for kind in KINDS:
         if arguments.kind in (None, kind):
-            for nth in range(3 if arguments.long else 1):
-                run(arguments.binary, report, kind, pairs, arguments.long, arguments.seed + nth)
+            for nth in range(arguments.rounds or (3 if arguments.long else 1)):
+                seed = arguments.seed + nth
+                run(arguments.binary, report, kind, pairs, arguments.long, seed, arguments.results)
     return report.close()
 
 

@@ -93,6 +93,8 @@ timeout_ms = 500
 
     def split(self) -> None:
         """Cuts the primary and the left gate off from the Sentinels, and not from each other."""
+        # Another fault may have killed the former one.
+        wait_until(lambda: self.primary().child.poll() is None, 15)
         old = self.primary()
         self.cut_off = old
         for proxy in self.proxies:
@@ -108,6 +110,8 @@ timeout_ms = 500
 
     def heal(self) -> None:
         if self.cut_off is not None:
+            # Another fault may have killed it.
+            self.restart()
             self.cut_off.ask("ACL", "SETUSER", "default", "on", login=GATES)
             self.cut_off.ask("ACL", "SETUSER", WATCHER[0], "on")
         self.cut_off = None
