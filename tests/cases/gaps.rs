@@ -9,7 +9,7 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{console, lift};
 use super::doctor;
-use super::nodes::{CLOSED, paid, pair, says, setup};
+use super::nodes::{CLOSED, all_have_it, have_all, paid, pair, says, setup, waiting};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
@@ -38,11 +38,6 @@ fn taken_out(stopped: &Setup) -> (PathBuf, PathBuf) {
     (file, aside)
 }
 
-/// Waits until each journal has every entry.
-fn is_kept(redis: &Redis) {
-    wait_until("all journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
-}
-
 fn are_known(gate: &Gate, calls: &[Call]) {
     for call in calls {
         wait_until("what was paid to be known", || {
@@ -55,7 +50,7 @@ fn are_known(gate: &Gate, calls: &[Call]) {
 
 /// Its journal begins behind what all have.
 fn with_a_new_folder(gate: Gate, redis: &Redis) -> Gate {
-    is_kept(redis);
+    all_have_it(redis);
     let stopped = gate.end();
     fs::remove_dir_all(stopped.path(FOLDER)).unwrap();
     stopped.start().ready()
@@ -123,9 +118,10 @@ fn entries_that_nobody_has_close_money() {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
         let [left, right] = pair(&upstream, &redis);
         let before = paid(&left);
-        is_kept(&redis);
+        all_have_it(&redis);
         let away = right.kill();
         let between = paid(&left);
+        have_all(&redis, &["left"]);
         let stopped = left.kill();
         redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
         if is_lost {
@@ -155,9 +151,8 @@ fn a_gap_between_entries_of_the_store_ends_no_start() {
     let [left, right] = pair(&upstream, &redis);
     let away = right.kill();
     let calls: Vec<Call> = (0..3).map(|_| paid(&left)).collect();
-    wait_until("both entries of each", || {
-        redis.ask(&["ZCARD", "sluice:{production}:q"])[0].parse::<u8>().unwrap() >= 6
-    });
+    wait_until("both entries of each", || waiting(&redis) >= 6);
+    have_all(&redis, &["left"]);
     let stopped = left.kill();
     redis.ask(&["ZREMRANGEBYRANK", "sluice:{production}:q", "2", "3"]);
     let left = stopped.start().ready();
@@ -175,9 +170,10 @@ fn a_journal_that_comes_after_the_rebuild_gets_every_entry_that_it_lacks() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = pair(&upstream, &redis);
     let before = paid(&right);
-    is_kept(&redis);
+    all_have_it(&redis);
     let away = right.kill();
     let last = paid(&left);
+    have_all(&redis, &["left"]);
     let stopped = left.kill();
     redis.ask(&["FLUSHALL"]);
     let left = stopped.start();
@@ -195,15 +191,17 @@ fn a_journal_that_begins_later_and_was_opened_is_not_joined_with_an_earlier_one(
     let mut calls = vec![paid(&left), paid(&right)];
     let right = with_a_new_folder(right, &redis);
     calls.push(paid(&right));
-    is_kept(&redis);
+    all_have_it(&redis);
     let away = left.kill();
     calls.push(paid(&right));
+    have_all(&redis, &["right"]);
     let stopped = right.kill();
     redis.ask(&["FLUSHALL"]);
     let right = stopped.start();
     wait_until("money to be closed", || told(&swap().send(right.production())) == FROZEN);
     assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
     calls.push(paid(&right));
+    have_all(&redis, &["right"]);
     let stopped = right.kill();
     redis.ask(&["FLUSHALL"]);
     let [left, right] = [away, stopped].map(Setup::start);
@@ -229,7 +227,7 @@ fn a_journal_with_unused_numbers_joins_one_that_begins_before() {
     let mut calls = vec![paid(&left), paid(&right), paid(&third)];
     let right = with_a_new_folder(right, &redis);
     calls.push(paid(&right));
-    is_kept(&redis);
+    all_have_it(&redis);
     let [left, right] = [left, right].map(Gate::kill);
     redis.ask(&["FLUSHALL"]);
     wait_until("money to be closed", || told(&swap().send(third.production())) == FROZEN);
@@ -237,6 +235,7 @@ fn a_journal_with_unused_numbers_joins_one_that_begins_before() {
     let right = right.start();
     calls.extend([paid(&third), paid(&right)]);
     let before = upstream.seen().len();
+    have_all(&redis, &["right", "third"]);
     let [_third, right] = [third, right].map(Gate::kill);
     redis.ask(&["FLUSHALL"]);
     // They meet it at the same time.

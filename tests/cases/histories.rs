@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::claims::{pay, swap, told};
 use super::console::{ask, console, lift, operator};
 use super::holds::{RULES, held, shown, swap as large};
-use super::nodes::{EXECUTED, paid, says, setup};
+use super::nodes::{EXECUTED, all_have_it, commits, have_all, paid, says, setup};
 use super::replicated::{entries, journalled};
 use crate::support::clock::wait_until;
 use crate::support::gate::EVERYTHING;
@@ -65,7 +65,7 @@ fn a_gate_is_compared_although_its_newest_entry_has_left_the_outbox() {
         let start = |node: &str| console(setup(&upstream, &redis.url(), node)).start().ready();
         let [left, right, third] = ["left", "right", "third"].map(start);
         let mut calls = vec![paid(&left)];
-        wait_until("all to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+        all_have_it(&redis);
         let said = |node: &str| redis.ask(&["HGET", "sluice:{production}:k", node]).concat();
         let before = said("right");
         // Entries wait for this one.
@@ -129,19 +129,6 @@ struct SplitGates {
     follower: Gate,
     right: Gate,
     before: Vec<Call>,
-}
-
-/// The number of its last commit; 0 where it has none yet.
-fn commits(redis: &Redis) -> u64 {
-    redis.ask(&["HGET", "sluice:{production}", "last"]).concat().parse().unwrap_or_default()
-}
-
-/// Waits until the journals of these gates have all commits. Until then, a gate with the other history that returns could be
-/// the one from whose journal the store is rebuilt.
-fn have_all(redis: &Redis, nodes: &[&str]) {
-    let kept = |node: &str| redis.ask(&["HGET", "sluice:{production}:k", node]).concat();
-    let has_all = |node: &&str| kept(node).ends_with(&format!(" {}", commits(redis)));
-    wait_until("journals to have all", || nodes.iter().all(has_all));
 }
 
 fn split(upstream: &Upstream, durability: &str, rules: &str) -> SplitGates {

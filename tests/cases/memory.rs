@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::claims::{assert_again, swap, told};
-use super::nodes::{CLOSED, pair, read, says, setup};
+use super::nodes::{CLOSED, all_have_it, have_all, pair, read, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::shape::swap_record;
@@ -52,7 +52,7 @@ fn assert_remembered(upstream: &Upstream, gates: &[&Gate], [paid, in_doubt]: &[C
 
 /// All entries of all nodes, without a gap, once they are on disk.
 fn verified(redis: &Redis, setups: &[&Gate]) {
-    wait_until("entries to be on disk", || redis.ask(&["ZCARD", "sluice:{production}:q"])[0] == "0");
+    all_have_it(redis);
     let folders: Vec<PathBuf> = setups.iter().map(|gate| gate.path("sluice-audit")).collect();
     let folders: Vec<&str> = folders.iter().map(|folder| folder.to_str().unwrap()).collect();
     let output = sluice(&[&["audit", "verify"], folders.as_slice()].concat()).output().unwrap();
@@ -201,6 +201,7 @@ fn gates_that_did_not_run_at_the_loss_leave_money_to_a_person() {
     let [left, right] = pair(&upstream, &redis);
     let of_left = made(&upstream, &left);
     let of_right = made(&upstream, &right);
+    have_all(&redis, &["right"]);
     let (left, right) = (left.end(), right.kill());
     redis.ask(&["FLUSHALL"]);
     let left = left.start();

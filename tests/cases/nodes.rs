@@ -40,6 +40,29 @@ pub(super) fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
     ["left", "right"].map(|node| setup(upstream, &redis.url(), node).start().ready())
 }
 
+/// How many entries the store keeps for journals that lack them.
+pub(super) fn waiting(redis: &Redis) -> u64 {
+    redis.ask(&["ZCARD", "sluice:{production}:q"]).concat().parse().unwrap()
+}
+
+/// Waits until every journal has every entry.
+pub(super) fn all_have_it(redis: &Redis) {
+    wait_until("all journals to have it", || waiting(redis) == 0);
+}
+
+/// The number of its last commit; 0 where it has none yet.
+pub(super) fn commits(redis: &Redis) -> u64 {
+    redis.ask(&["HGET", "sluice:{production}", "last"]).concat().parse().unwrap_or_default()
+}
+
+/// Waits until the journals of these gates have all commits: an answer is told before the journal of its gate has it. After a
+/// split, the store could else be rebuilt from the journal of a gate with the other history.
+pub(super) fn have_all(redis: &Redis, nodes: &[&str]) {
+    let kept = |node: &str| redis.ask(&["HGET", "sluice:{production}:k", node]).concat();
+    let has_all = |node: &&str| kept(node).ends_with(&format!(" {}", commits(redis)));
+    wait_until("journals to have all", || nodes.iter().all(has_all));
+}
+
 pub(super) fn read(gate: &Gate) -> Answer {
     get("/v2/users").send(gate.production())
 }

@@ -7,7 +7,7 @@ use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
-use super::nodes::{CLOSED, EXECUTED, paid, pair, says, setup};
+use super::nodes::{CLOSED, EXECUTED, all_have_it, have_all, paid, pair, says, setup};
 use super::rules::{allow, limit, swap_of};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
@@ -143,35 +143,34 @@ fn a_beginning_that_people_opened_closes_money_once() {
             ask(gate, "POST", "freezes/lift", &operator(person), Some(body));
         }
     };
-    let is_kept = || wait_until("the journal to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
     let first = console(setup(&upstream, &redis.url(), "left")).start().ready();
     paid(&first);
-    is_kept();
+    all_have_it(&redis);
     let gate = without_folder(first.end());
     let mut calls = vec![paid(&gate)];
-    is_kept();
+    all_have_it(&redis);
     redis.ask(&["FLUSHALL"]);
     wait_until("money to be closed", || is_closed(&gate));
     open(&gate);
     calls.push(paid(&gate));
-    is_kept();
+    all_have_it(&redis);
     assert_eq!(begins(&gate), 1);
     redis.ask(&["FLUSHALL"]);
     calls.iter().for_each(|call| is_again(call, &gate));
     opens(&gate);
-    is_kept();
+    all_have_it(&redis);
     assert_eq!(begins(&gate), 1);
     // What people said is kept over a restart.
     let gate = gate.end().start().ready();
     redis.ask(&["FLUSHALL"]);
     calls.iter().for_each(|call| is_again(call, &gate));
     opens(&gate);
-    is_kept();
+    all_have_it(&redis);
     assert_eq!(begins(&gate), 0);
     // Nobody has answered for what the next folder lacks.
     let gate = without_folder(gate.end());
     paid(&gate);
-    is_kept();
+    all_have_it(&redis);
     redis.ask(&["FLUSHALL"]);
     wait_until("money to be closed", || is_closed(&gate));
     assert_eq!(begins(&gate), 1);
@@ -378,10 +377,13 @@ fn a_gate_that_comes_later_with_a_fuller_journal_brings_all_that_it_knows() {
     let [left, right, third] = listed_with(&upstream, &redis, &rules).map(Setup::start);
     let calls = [swap_of("of-left", "30"), swap_of("of-right", "30"), swap_of("of-third", "30")];
     assert_eq!(told(&calls[0].send(left.production())), EXECUTED);
+    have_all(&redis, &["left"]);
     let left = left.kill();
     assert_eq!(told(&calls[1].send(right.production())), EXECUTED);
+    have_all(&redis, &["right"]);
     let right = right.kill();
     assert_eq!(told(&calls[2].send(third.production())), EXECUTED);
+    have_all(&redis, &["third"]);
     let third = third.kill();
     redis.ask(&["FLUSHALL"]);
 

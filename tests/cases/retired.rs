@@ -9,7 +9,7 @@ use sluice::base::ids::Environment;
 use super::claims::{swap, told};
 use super::doctor;
 use super::fleet::closings;
-use super::nodes::{CLOSED, EXECUTED, pair, setup};
+use super::nodes::{CLOSED, EXECUTED, all_have_it, pair, setup, waiting};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
@@ -33,10 +33,6 @@ fn is_again(call: &Call, gate: &Gate) {
         assert!([CLOSED, FROZEN, AGAIN].contains(&answer.as_str()), "{answer}");
         answer == AGAIN
     });
-}
-
-fn waits_for_nothing(redis: &Redis) -> bool {
-    redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]
 }
 
 /// The gate that is gone, by its name and its journal.
@@ -81,14 +77,14 @@ fn a_killed_gate_retires_with_a_copy_of_its_journal() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = pair(&upstream, &redis);
     let calls = [paid(&left), paid(&right)];
-    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    all_have_it(&redis);
     let stopped = right.kill();
     let copy = shipped(&stopped);
     let gone = gone(&copy);
     let asks = setup(&upstream, &redis.url(), "asks");
     is_missed(&asks);
     paid(&left);
-    assert!(!waits_for_nothing(&redis), "entries wait for it");
+    assert!(waiting(&redis) > 0, "entries wait for it");
     let (code, text) = retire(&gone, &left, &copy);
     assert!(code == 0 && text.contains("other journals have all that its own has"), "{code}: {text}");
     assert_eq!(states(&asks), ["live", "retired"]);
@@ -108,7 +104,7 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
         let [left, right] = pair(&upstream, &redis);
         let calls = [paid(&left), paid(&right)];
-        wait_until("both journals to have it", || waits_for_nothing(&redis));
+        all_have_it(&redis);
         left.signal("STOP");
         let last = paid(&right);
         // The answer is told before the journal of its gate has it.
@@ -192,13 +188,13 @@ fn a_payment_whose_journal_lacks_the_outcome_is_unknown_after_a_retirement() {
 fn with_a_new_folder(upstream: &Upstream, redis: &Redis) -> ([Gate; 2], Vec<Call>) {
     let [left, right] = pair(upstream, redis);
     let mut calls = vec![paid(&left), paid(&right)];
-    wait_until("both journals to have it", || waits_for_nothing(redis));
+    all_have_it(redis);
     let stopped = right.end();
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
     redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
     let right = stopped.start().ready();
     calls.extend([paid(&right), paid(&left)]);
-    wait_until("both journals to have it", || waits_for_nothing(redis));
+    all_have_it(redis);
     ([left, right], calls)
 }
 
@@ -256,7 +252,7 @@ fn a_journal_that_begins_in_the_middle_and_comes_alone_gives_way_to_the_one_that
         calls.iter().for_each(|call| is_again(call, gate));
     }
     assert_eq!(told(&swap().send(left.production())), FROZEN);
-    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    all_have_it(&redis);
     redis.ask(&["FLUSHALL"]);
     calls.iter().for_each(|call| is_again(call, &left));
     assert_eq!(upstream.seen().len(), sent);
@@ -287,7 +283,7 @@ fn a_journal_that_was_changed_or_cut_is_refused() {
     let [left, right] = ["left", "right"]
         .map(|node| setup(&upstream, &redis.url(), node).set_raw("audit", "file_bytes", "4096").start().ready());
     (0..3).for_each(|_| drop((paid(&left), paid(&right))));
-    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    all_have_it(&redis);
     let stopped = right.kill();
     let copy = shipped(&stopped);
     let gone = gone(&copy);
