@@ -165,7 +165,13 @@ impl SoughtText {
 /// Whether a text contains another one, which is in lower case. Every payment is asked: plain texts are not copied.
 fn contains_in_any_case(text: &str, lower: &str) -> bool {
     match text.is_ascii() {
-        true => text.as_bytes().windows(lower.len().max(1)).any(|part| part.eq_ignore_ascii_case(lower.as_bytes())),
+        true => {
+            let sought = lower.as_bytes();
+            // Nearly all parts differ in their first byte.
+            let begins = |part: &[u8]| part.first().map(u8::to_ascii_lowercase) == sought.first().copied();
+            let is_like = |part: &[u8]| begins(part) && part.eq_ignore_ascii_case(sought);
+            text.as_bytes().windows(sought.len().max(1)).any(is_like)
+        }
         false => text.to_lowercase().contains(lower),
     }
 }
