@@ -143,6 +143,16 @@ impl Entry {
         }
     }
 
+    /// Returns an entry that was written, to add to it.
+    pub fn again(written: &[u8]) -> Entry {
+        let inside = written.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}")).unwrap_or_default();
+        let mut members = inside.to_vec();
+        if !members.is_empty() {
+            members.push(b',');
+        }
+        Entry { members }
+    }
+
     pub fn operation(self, operation: &OperationId) -> Entry {
         self.with("operation", operation.as_str())
     }

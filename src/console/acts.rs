@@ -76,7 +76,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 44] = [
+pub(super) static ACTS: [Act; 47] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     get("explainCode", "Explain an error code", "/sluice/v1/errors/{code}", NO_TOKEN, |_, request| {
         Box::pin(async move { explain_code(request) })
@@ -103,11 +103,26 @@ pub(super) static ACTS: [Act; 44] = [
         with_state!(sets::agree),
     )
     .taking("agreeRequest"),
+    post(
+        "askToAgree",
+        "Ask for what a signed agreement must name",
+        "/sluice/v1/policies/{version}/agree/challenge",
+        POLICY_ADMIN,
+        with_state!(signing::ask_to_agree),
+    ),
     get("listFreezes", "List freezes", "/sluice/v1/freezes", ANY_ROLE, with_state!(freezes::list)),
     post("freeze", "Freeze money", "/sluice/v1/freezes", OPERATOR, with_state!(freezes::freeze))
         .taking("freezeRequest"),
     post("lift", "Lift a freeze", "/sluice/v1/freezes/lift", OPERATOR, with_state!(freezes::lift))
         .taking("liftRequest"),
+    post(
+        "askToLift",
+        "Ask for what a signed lift must name",
+        "/sluice/v1/freezes/lift/challenge",
+        OPERATOR,
+        with_state!(signing::ask_to_lift),
+    )
+    .taking("liftChallengeRequest"),
     get("listNodes", "List the gates", "/sluice/v1/nodes", ANY_ROLE, with_state!(nodes::list)),
     post("sayGone", "Declare a gate gone", "/sluice/v1/nodes/gone", OPERATOR, with_state!(nodes::say_gone))
         .taking("goneRequest"),
@@ -133,6 +148,14 @@ pub(super) static ACTS: [Act; 44] = [
         with_state!(requests::resolve),
     )
     .taking("resolveRequest"),
+    post(
+        "askToResolve",
+        "Ask for what a signed word on an outcome must name",
+        "/sluice/v1/requests/{environment}/{request}/resolve/challenge",
+        OPERATOR,
+        with_state!(signing::ask_to_resolve),
+    )
+    .taking("resolveChallengeRequest"),
     get("listHolds", "List holds", "/sluice/v1/holds", ANY_ROLE, with_state!(holds::list)).with_any_query(),
     get("watchHolds", "Watch holds", "/sluice/v1/holds/changes", ANY_ROLE, |_, request| {
         Box::pin(async move { changes::open(request) })

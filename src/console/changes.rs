@@ -1,6 +1,7 @@
 //! A stream of server-sent events that tells a client when to fetch data again.
 //!
-//! An event says only that something was written in an environment, on any node; the client fetches what it may see.
+//! An event says only that something was written in an environment, on any node, or that other policies are in force or
+//! wait here; the client fetches what it may see.
 //! The stream ends soon after the session that opened it.
 
 use std::convert::Infallible;
@@ -25,6 +26,7 @@ use crate::adapters::clock::Stopwatch;
 use crate::base::ids::Environment;
 use crate::edge::shares::RoomShare;
 use crate::ledger::Number;
+use crate::node::Snapshot;
 use crate::people::session::SessionId;
 use crate::stations::claim::Owner;
 use crate::stations::reply::{Reply, ok_json};
@@ -64,7 +66,14 @@ async fn send_changes(server: &ConsoleServer, shown: &CookieValue<SessionId>, ev
     let mut changes = inside.node.changes.subscribe();
     let mut known: Vec<(Environment, Option<Number>)> = inside.environments.iter().map(|one| (*one, None)).collect();
     let mut silent = Stopwatch::start();
+    let mut rules = RulesShown::of(server);
     while begun.elapsed() < MAX_STREAM_TIME && !*stopping.borrow() {
+        let rules_now = RulesShown::of(server);
+        if !rules_now.is_same(&rules) {
+            // Every environment is told, also one whose store cannot be asked now.
+            known.iter_mut().for_each(|(_, last)| *last = None);
+        }
+        rules = rules_now;
         for (environment, last) in &mut known {
             let now = match inside.node.store.last(*environment).await {
                 Ok(now) => now,
@@ -99,6 +108,24 @@ async fn send_changes(server: &ConsoleServer, shown: &CookieValue<SessionId>, ev
             () = events.closed() => return,
             () = sleep(POLL_INTERVAL) => {}
         }
+    }
+}
+
+/// What the page shows of policies. No commit tells that a set begins to wait, nor what it would have changed.
+struct RulesShown {
+    snapshot: Arc<Snapshot>,
+    is_history_known: bool,
+}
+
+impl RulesShown {
+    fn of(server: &ConsoleServer) -> RulesShown {
+        let snapshot = server.inside.in_force.now();
+        let is_history_known = snapshot.candidate.as_ref().is_some_and(|waiting| waiting.history().is_some());
+        RulesShown { snapshot, is_history_known }
+    }
+
+    fn is_same(&self, other: &RulesShown) -> bool {
+        Arc::ptr_eq(&self.snapshot, &other.snapshot) && self.is_history_known == other.is_history_known
     }
 }
 

@@ -4,12 +4,15 @@ use serde_json::{Value, json};
 
 use super::render;
 use super::request::{ActRequest, environment as served, store_failed, violated};
+use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
 use crate::base::ids::{Environment, OperationId};
 use crate::catalog::Violation;
 use crate::ledger::{NodeId, StoreFault};
 use crate::node::operate;
 use crate::node::operate::{LiftSaid, StandingFreeze};
+use crate::node::sign_act::SaidWord;
+use crate::people::signed_act::PersonAct;
 use crate::stations::claim::{Freeze, Owner};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
@@ -54,7 +57,12 @@ pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         Ok(wanted) => wanted,
         Err(violation) => return violated(vec![violation]),
     };
-    match operate::unfreeze(&inside.node, environment, &what, &asked.person.who, reason).await {
+    let signature = match sent_signature(asked) {
+        Ok(signature) => signature,
+        Err(why) => return bad_signature(&why),
+    };
+    let said = SaidWord { person: &asked.person.who, reason, signature: signature.as_ref() };
+    match operate::unfreeze(&inside.node, &inside.in_force.now().policies, environment, &what, said).await {
         Ok(LiftSaid::Lifted) => ok_json(200, &json!({ "changed": true, "missing": 0 })),
         Ok(LiftSaid::NotFrozen) => ok_json(200, &json!({ "changed": false, "missing": 0 })),
         Ok(LiftSaid::Once) => ok_json(202, &json!({ "changed": false, "missing": 1 })),
@@ -62,8 +70,18 @@ pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {
             let message = "you have already confirmed this; one more person must confirm it.";
             error_json(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
         }
-        Err(fault) => store_failed(inside, &fault),
+        Err(why) => unsigned(inside, &why),
     }
+}
+
+/// Returns the act of lifting a freeze as it stands; the outer error is a mistake of the body.
+pub(super) async fn lifting(
+    inside: &ConsoleState,
+    body: &Value,
+) -> Result<Result<Option<(Environment, PersonAct)>, StoreFault>, Violation> {
+    let (environment, what) = parse_scope(inside, body)?;
+    let act = operate::lifting(&inside.node, environment, &what).await;
+    Ok(act.map(|act| act.map(|act| (environment, act))))
 }
 
 /// Returns why the store stops money, besides freezes.
@@ -82,6 +100,11 @@ async fn all(inside: &ConsoleState) -> Result<Vec<StandingFreeze>, StoreFault> {
 
 /// Returns the environment, the scope and the reason of a valid body.
 fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environment, Freeze, &'b str), Violation> {
+    let (environment, what) = parse_scope(inside, body)?;
+    Ok((environment, what, body.get("reason").and_then(Value::as_str).unwrap_or_default()))
+}
+
+fn parse_scope(inside: &ConsoleState, body: &Value) -> Result<(Environment, Freeze), Violation> {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
     let environment = text("/environment").and_then(|name| served(inside, name)).ok_or_else(render::not_served)?;
     let what = match (text("/scope"), text("/scope/operation")) {
@@ -99,7 +122,7 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
         }
     };
     let what = what.ok_or_else(|| Violation::new("/scope", "oneOf", "one of the scopes of the document"))?;
-    Ok((environment, what, text("/reason").unwrap_or_default()))
+    Ok((environment, what))
 }
 
 fn unknown_scope(inside: &ConsoleState, what: &Freeze) -> Option<Violation> {

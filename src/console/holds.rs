@@ -4,16 +4,15 @@ use serde_json::{Value, json};
 
 use super::queue::Queue;
 use super::request::{ActRequest, store_failed, violated};
+use super::signature::{bad_signature, sent_signature};
 use super::state::ConsoleState;
 use super::view::HoldViewer;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::HoldId;
-use crate::base::json::written_as::base64url;
-use crate::base::webauthn::Assertion;
 use crate::ledger::{Record, RecordKey, StoreFault};
 use crate::node::approve;
 use crate::node::approve::{VoteError, VoteRequest};
-use crate::stations::hold::{Hold, SeenHold, SentSignature, SignatureError, VoteAction, VoteRefusal, is_nonce};
+use crate::stations::hold::{Hold, SeenHold, VoteAction, VoteRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -46,9 +45,9 @@ pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAct
     let words = text("comment").or(text("reason")).or(text("text"));
     let digest = |name: &str| text(name).and_then(Fingerprint::of_hex);
     let seen = SeenHold { fingerprint: digest("fingerprint"), causes: digest("causes") };
-    let signature = match asked.body.get("signature").map(sent_signature) {
-        Some(None) => return vote_refused(&VoteRefusal::BadSignature(SignatureError::NoChallenge)),
-        signature => signature.flatten(),
+    let signature = match sent_signature(asked) {
+        Ok(signature) => signature,
+        Err(why) => return bad_signature(&why),
     };
     let spoken = VoteRequest { say, person, seen, text: words, signature: signature.as_ref() };
     match approve::vote(&inside.node, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
@@ -95,10 +94,7 @@ pub(super) fn vote_refused(why: &VoteRefusal) -> Reply {
             let message = "this approval takes only signed votes, and the policies in force have no passkey of yours: enrol one on the console's page. Your vote does not count.";
             error_json(Code::SignatureRequired, message, None)
         }
-        VoteRefusal::BadSignature(why) => {
-            let message = format!("the signature does not count: {why}. Nothing was changed.");
-            error_json(Code::SignatureRefused, &message, None)
-        }
+        VoteRefusal::BadSignature(why) => bad_signature(why),
         VoteRefusal::Full => error_json(
             Code::HoldOver,
             "this hold has the maximum number of votes and comments. Nothing was changed.",
@@ -131,15 +127,4 @@ async fn hold_json(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<V
         Some(view) => viewer.details(&view).await.map(Some),
         None => Ok(None),
     }
-}
-
-/// Returns the signature in a body of the right form; `None` where its texts are not base64url.
-fn sent_signature(sent: &Value) -> Option<SentSignature> {
-    let text = |name: &str| sent.get(name).and_then(Value::as_str);
-    let bytes = |name: &str| text(name).and_then(base64url::decoded);
-    let (authenticator_data, client_data, signature) =
-        (bytes("authenticatorData")?, bytes("clientData")?, bytes("signature")?);
-    let assertion = Assertion { authenticator_data, client_data, signature };
-    let (nonce, credential) = (text("nonce").filter(|text| is_nonce(text))?, text("credential")?);
-    Some(SentSignature { nonce: nonce.to_owned(), credential: credential.to_owned(), assertion })
 }

@@ -18,7 +18,8 @@
 //! | `render` | JSON of records |
 //! | `request`, `server`, `state` | the request of an act, the parts of every answer, and what the console shares |
 //! | `router` | the path of a request: credentials, role, body, act, answer |
-//! | `signing` | what a signed vote must name, and a person's own passkeys |
+//! | `signature` | the signature in the body of a vote or an act, and the answers where it does not count |
+//! | `signing` | what a signed vote or act must name, and a person's own passkeys |
 //! | `session` | sign-in, sessions and sign-out |
 //! | `trial_sets` | a set of policies that somebody tries: compared, and put nowhere |
 //! | `web` | the page, which uses only these acts |
@@ -52,6 +53,7 @@ mod rates;
 mod requests;
 mod session;
 mod sets;
+mod signature;
 mod signing;
 mod stand_ins;
 mod state;

@@ -1,5 +1,7 @@
 //! JSON of records, and the names of claims in paths.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -24,8 +26,9 @@ pub(super) fn name_of(request: &str) -> Option<String> {
 }
 
 /// Returns the name in a path from the record name of a claim.
-pub(super) fn shown_as(name: &str) -> String {
-    name.split_once('/').map_or_else(|| name.to_owned(), |(_, rest)| rest.replace('/', ":"))
+pub(super) fn shown_as(name: &str) -> Cow<'_, str> {
+    let shown = name.split_once('/').map_or(name, |(_, rest)| rest);
+    if shown.contains('/') { Cow::Owned(shown.replace('/', ":")) } else { Cow::Borrowed(shown) }
 }
 
 pub(super) fn freeze(standing: &StandingFreeze) -> Value {

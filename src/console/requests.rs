@@ -7,11 +7,15 @@ use super::person::{Person, Role};
 use super::render;
 use super::render::{name_of, shown_as};
 use super::request::{ActRequest, environment as served, store_failed, violated};
+use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
+use crate::base::ids::Environment;
 use crate::catalog::Violation;
 use crate::ledger::{Content, Index, Kind, Record, RecordKey, StoreFault};
 use crate::node::operate;
 use crate::node::operate::{Resolution, Resolved, Unresolved};
+use crate::node::sign_act::SaidWord;
+use crate::people::signed_act::PersonAct;
 use crate::stations::claim::{Claim, ClaimState, JointWord, Owner, RecordMismatch, ResolveRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
@@ -71,32 +75,56 @@ async fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim
 
 pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let Some(key) = key(inside, asked) else { return unknown() };
-    let reason = asked.body.get("reason").and_then(Value::as_str).unwrap_or_default();
-    let word = match asked.body.get("record") {
-        Some(record) => {
-            if let Some(violations) = not_in_form(inside, &key, record).await {
-                return violated(violations);
-            }
-            Resolution::Executed(record)
-        }
-        None => match asked.body.get("outcome").and_then(Value::as_str) {
-            Some("abandoned") => Resolution::Joint(JointWord::Abandoned),
-            _ => Resolution::Joint(JointWord::Absent),
-        },
-    };
+    if let Some(record) = asked.body.get("record")
+        && let Some(violations) = not_in_form(inside, &key, record).await
+    {
+        return violated(violations);
+    }
+    let word = resolution(&asked.body);
     if let Ok(Some((_, claim))) = inside.node.find(&key).await
         && !inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject)
     {
         return unknown();
     }
-    let resolved = operate::resolve(&inside.node, &inside.catalog(), &key, &asked.person.who, reason, word).await;
-    match resolved {
+    let signature = match sent_signature(asked) {
+        Ok(signature) => signature,
+        Err(why) => return bad_signature(&why),
+    };
+    let reason = asked.body.get("reason").and_then(Value::as_str).unwrap_or_default();
+    let said = SaidWord { person: &asked.person.who, reason, signature: signature.as_ref() };
+    let now = inside.in_force.now();
+    match operate::resolve(&inside.node, (&now.catalog, &now.policies), &key, said, word).await {
         Ok(Resolved::Executed) => ok_json(200, &json!({ "state": "executed", "missing": 0 })),
         Ok(Resolved::Absent) => ok_json(200, &json!({ "state": "absent", "missing": 0 })),
         Ok(Resolved::Abandoned) => ok_json(200, &json!({ "state": "abandoned", "missing": 0 })),
         Ok(Resolved::SaidOnce) => ok_json(202, &json!({ "state": "unknown", "missing": 1 })),
-        Err(Unresolved::Store(fault)) => store_failed(inside, &fault),
+        Err(Unresolved::Unsigned(why)) => unsigned(inside, &why),
         Err(why) => not_resolved(&why),
+    }
+}
+
+/// Returns the act of a person's word on a call as it stands; `None` where it is not known, or not shown to the person.
+pub(super) async fn resolving(inside: &ConsoleState, asked: &ActRequest) -> Result<(Environment, PersonAct), Reply> {
+    let Some(key) = key(inside, asked) else { return Err(unknown()) };
+    match inside.node.find(&key).await {
+        Ok(Some((_, claim)))
+            if inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject) => {}
+        Ok(_) => return Err(unknown()),
+        Err(fault) => return Err(store_failed(inside, &fault)),
+    }
+    match operate::resolving(&inside.node, &key, resolution(&asked.body)).await {
+        Ok(act) => Ok((key.environment, act)),
+        Err(Unresolved::Unsigned(why)) => Err(unsigned(inside, &why)),
+        Err(why) => Err(not_resolved(&why)),
+    }
+}
+
+/// Returns what a body says of a call.
+fn resolution(body: &Value) -> Resolution<'_> {
+    match (body.get("record"), body.get("outcome").and_then(Value::as_str)) {
+        (Some(record), _) => Resolution::Executed(record),
+        (None, Some("abandoned")) => Resolution::Joint(JointWord::Abandoned),
+        (None, _) => Resolution::Joint(JointWord::Absent),
     }
 }
 
@@ -138,7 +166,7 @@ fn not_resolved(why: &Unresolved) -> Reply {
             let expected = "the record of this call, with the same amount, source and destination";
             violated(vec![Violation::new("/record", "const", expected)])
         }
-        Unresolved::Store(_) => error_json(Code::StoreUnavailable, "the store does not answer at the moment.", None),
+        Unresolved::Unsigned(_) => error_json(Code::StoreUnavailable, "the store does not answer at the moment.", None),
     }
 }
 

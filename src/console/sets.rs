@@ -6,15 +6,18 @@ use serde_json::{Value, json};
 
 use super::render;
 use super::request::{ActRequest, store_failed, violated};
+use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
 use crate::base::ids::Environment;
 use crate::catalog::{BodyFields, BodyPlace, FormField, Operation, Violation};
 use crate::ledger::{StoreFault, StoreTime};
 use crate::node::activate;
 use crate::node::activate::ActivationError;
+use crate::node::sign_act::SaidWord;
 use crate::node::{Candidate, Snapshot};
 use crate::people::agreement::{PEOPLE, Succession};
-use crate::policy::{DecisionHistory, Difference};
+use crate::people::signed_act::PersonAct;
+use crate::policy::{DecisionHistory, Difference, SignableAct};
 use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
@@ -74,18 +77,18 @@ fn operation_json(operation: &Arc<Operation>) -> Value {
 pub(super) async fn agree(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let now = inside.in_force.now();
     let wanted = asked.path.first().map(String::as_str).unwrap_or_default();
-    let candidate = now.candidate.as_ref().filter(|candidate| candidate.policies.version() == wanted);
-    let Some(candidate) = candidate else {
-        let expected = match &now.candidate {
-            Some(candidate) => {
-                format!("the version that waits for approval on this node: {}", candidate.policies.version())
-            }
-            None => "a version that waits for approval; none waits on this node".to_owned(),
-        };
-        return violated(vec![Violation::new("version", "const", expected).inside(BodyPlace::Path)]);
+    let candidate = match waiting(&now, wanted) {
+        Ok(candidate) => candidate,
+        Err(violation) => return violated(vec![violation]),
     };
+    let signature = match sent_signature(asked) {
+        Ok(signature) => signature,
+        Err(why) => return bad_signature(&why),
+    };
+    let succession = succession(inside, &now, candidate);
     let reason = asked.body.get("reason").and_then(Value::as_str).unwrap_or_default();
-    match activate::agree(&inside.node, succession(inside, &now, candidate), &asked.person.who, reason).await {
+    let said = SaidWord { person: &asked.person.who, reason, signature: signature.as_ref() };
+    match activate::agree(&inside.node, &now.policies, succession, said).await {
         Ok(people) => {
             let missing = PEOPLE.saturating_sub(people.len());
             let status = if missing == 0 { 200 } else { 202 };
@@ -95,12 +98,33 @@ pub(super) async fn agree(inside: &ConsoleState, asked: &ActRequest) -> Reply {
             let message = "you have already approved this version; one more person must approve it.";
             error_json(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
         }
-        Err(ActivationError::Store(fault)) => store_failed(inside, &fault),
+        Err(ActivationError::Unsigned(why)) => unsigned(inside, &why),
     }
 }
 
+/// Returns the act of agreeing to the set that waits.
+pub(super) fn agreeing(inside: &ConsoleState, version: &str) -> Result<(Environment, PersonAct), Violation> {
+    let now = inside.in_force.now();
+    let succession = succession(inside, &now, waiting(&now, version)?);
+    Ok((succession.environment, succession.act()))
+}
+
+/// Returns the set that waits, where it is this version.
+fn waiting<'s>(now: &'s Snapshot, wanted: &str) -> Result<&'s Candidate, Violation> {
+    let candidate = now.candidate.as_deref().filter(|candidate| candidate.policies.version() == wanted);
+    candidate.ok_or_else(|| {
+        let expected = match &now.candidate {
+            Some(candidate) => {
+                format!("the version that waits for approval on this node: {}", candidate.policies.version())
+            }
+            None => "a version that waits for approval; none waits on this node".to_owned(),
+        };
+        Violation::new("version", "const", expected).inside(BodyPlace::Path)
+    })
+}
+
 async fn candidate_json(inside: &ConsoleState, now: &Snapshot, candidate: &Candidate) -> Result<Value, StoreFault> {
-    let people = activate::agreed(&inside.node, succession(inside, now, candidate)).await?;
+    let people = activate::agreed(&inside.node, &now.policies, succession(inside, now, candidate)).await?;
     let counted = candidate.counts();
     let counted =
         counted.iter().map(|(from, to, calls)| json!({"from": from.as_str(), "to": to.as_str(), "calls": calls}));
@@ -109,6 +133,7 @@ async fn candidate_json(inside: &ConsoleState, now: &Snapshot, candidate: &Candi
         "since": render::moment(StoreTime::of_micros(candidate.since.as_microsecond())),
         "agreed": names(&people),
         "missing": PEOPLE.saturating_sub(people.len()),
+        "mustSign": now.policies.rules.must_sign(SignableAct::Activation),
         "words": changes_in_words(&candidate.rates, candidate.is_other_contract, &candidate.difference),
         "difference": candidate.difference.as_json(),
         "rates": candidate.rates,

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::retry::Retry;
+use super::sign_act;
+use super::sign_act::{SaidWord, UnsignedAct};
 use super::{InForce, Node, Snapshot};
 use crate::base::ids::Environment;
 use crate::ledger::{Number, StoreFault};
@@ -10,7 +12,9 @@ use crate::notify::NoticeEvent;
 use crate::people::activation;
 use crate::people::activation::Agreed;
 use crate::people::agreement;
-use crate::people::agreement::{AgreedAlready, PEOPLE, Succession};
+use crate::people::agreement::{AgreedAlready, AgreedWord, PEOPLE, Succession};
+use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
+use crate::policy::Policies;
 use crate::stations::claim::Owner;
 
 /// How often it is tried to tell webhooks while the store is away.
@@ -20,28 +24,49 @@ const TELL_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActivationError {
     AgreedAlready,
-    Store(StoreFault),
+    Unsigned(UnsignedAct),
 }
 
 impl From<StoreFault> for ActivationError {
     fn from(fault: StoreFault) -> ActivationError {
-        ActivationError::Store(fault)
+        ActivationError::Unsigned(UnsignedAct::Store(fault))
     }
 }
 
-/// Returns the people who have agreed so far.
-pub async fn agreed(node: &Node, succession: Succession<'_>) -> Result<Vec<Owner>, StoreFault> {
-    let (record, _) = node.store.read(&succession.key()).await?;
-    Ok(agreement::agreed(record.as_ref()))
+impl From<UnsignedAct> for ActivationError {
+    fn from(unsigned: UnsignedAct) -> ActivationError {
+        ActivationError::Unsigned(unsigned)
+    }
 }
 
-/// Returns the agreement if it is complete.
-pub async fn agreement(node: &Node, succession: Succession<'_>) -> Result<Option<Agreed>, StoreFault> {
-    let key = succession.key();
+/// Returns the people who have agreed so far, by the set in force.
+pub async fn agreed(node: &Node, in_force: &Policies, succession: Succession<'_>) -> Result<Vec<Owner>, StoreFault> {
+    let (record, _) = node.store.read(&succession.key()).await?;
+    let act = succession.act();
+    Ok(people(&agreement::agreed(record.as_ref(), terms(succession, &act, in_force))))
+}
+
+/// Returns the agreement if it is complete, by the set in force.
+pub async fn agreement(
+    node: &Node,
+    in_force: &Policies,
+    succession: Succession<'_>,
+) -> Result<Option<Agreed>, StoreFault> {
+    let (key, act) = (succession.key(), succession.act());
     let (record, _) = node.store.read(&key).await?;
-    let people = agreement::agreed(record.as_ref());
-    let complete = record.filter(|_| people.len() >= PEOPLE);
-    Ok(complete.map(|record| Agreed { key, version: record.version, people }))
+    let words = agreement::agreed(record.as_ref(), terms(succession, &act, in_force));
+    let complete = record.filter(|_| words.len() >= PEOPLE);
+    let people = people(&words);
+    let signed = SignedAct::of(succession.environment, &act, words.into_iter().map(|word| word.signed));
+    Ok(complete.map(|record| Agreed { key, version: record.version, people, signed }))
+}
+
+fn terms<'t>(succession: Succession<'_>, act: &'t PersonAct, in_force: &'t Policies) -> ActTerms<'t> {
+    ActTerms { environment: succession.environment, act, signing: in_force.rules.signing.as_ref() }
+}
+
+fn people(words: &[AgreedWord]) -> Vec<Owner> {
+    words.iter().map(|word| word.person.clone()).collect()
 }
 
 /// Tells webhooks once that a set waits, as long as it does; the commit `replaces` put the set in force that it waits for.
@@ -70,21 +95,26 @@ pub async fn tell_of_waiting(
 /// Records one person's agreement, and returns everybody who has agreed, that person included.
 pub async fn agree(
     node: &Node,
+    in_force: &Policies,
     succession: Succession<'_>,
-    person: &Owner,
-    reason: &str,
+    said: SaidWord<'_>,
 ) -> Result<Vec<Owner>, ActivationError> {
+    let act = succession.act();
+    let terms = terms(succession, &act, in_force);
     let mut retry = Retry::default();
     loop {
         let (record, _) = node.store.read(&succession.key()).await?;
-        let people = agreement::agreed(record.as_ref());
-        if people.len() >= PEOPLE {
-            return Ok(people);
+        let words = agreement::agreed(record.as_ref(), terms);
+        if words.len() >= PEOPLE {
+            return Ok(people(&words));
         }
-        let agreed = agreement::agree(succession, record.as_ref(), person, reason, &node.id);
-        let (commit, people) = agreed.map_err(|AgreedAlready| ActivationError::AgreedAlready)?;
+        let (signed, used) = sign_act::take(node, terms, in_force.version(), said).await?;
+        let word = (said.person, said.reason, signed);
+        let agreed = agreement::agree(succession, record.as_ref(), word, terms, &node.id);
+        let (mut commit, words) = agreed.map_err(|AgreedAlready| ActivationError::AgreedAlready)?;
+        commit.steps.extend(used);
         if node.commit_lasting(commit).await?.is_some() {
-            return Ok(people);
+            return Ok(people(&words));
         }
         retry.conflict().await?;
     }

@@ -32,17 +32,18 @@ pub struct Candidate {
 
 impl Candidate {
     /// Returns `None` where the analysis proves that the set allows no more than the one in force, by a
-    /// contract that binds calls alike.
+    /// contract that binds calls alike. Where people sign which set takes force, every other set waits: what they sign is the
+    /// succession, and nobody has to judge it again.
     pub fn of(
         policies: Arc<Policies>,
         difference: Difference,
         changes: &Changes,
-        is_other_contract: bool,
+        (is_other_contract, is_signed): (bool, bool),
         since: Timestamp,
     ) -> Option<Candidate> {
         let others = changes.removed.iter().chain(&changes.changed);
         let rates: Vec<String> = others.filter(|name| name.starts_with("rate ")).cloned().collect();
-        let waits = difference.loosens() || !rates.is_empty() || is_other_contract;
+        let waits = is_signed || difference.loosens() || !rates.is_empty() || is_other_contract;
         let (counts, history) = (Mutex::default(), OnceLock::new());
         waits.then(|| Candidate { policies, difference, rates, is_other_contract, since, counts, history })
     }

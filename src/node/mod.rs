@@ -6,7 +6,7 @@
 //! | `gates` | what the gates last told of themselves, and gates that are gone |
 //! | `facts`, `in_force`, `candidate`, `hindsight`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits and what it would have changed, rate limits |
 //! | `activations`, `stored_policies` | the set and the contract that the store names, which every beginning guards |
-//! | `holds`, `approve`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
+//! | `holds`, `approve`, `sign_act`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
@@ -60,6 +60,7 @@ pub mod node_facts;
 mod rebuilding;
 mod rebuilt_snapshot;
 pub mod sessions;
+pub mod sign_act;
 pub mod rollback_guard;
 pub mod stand_ins;
 pub mod stored_policies;

@@ -2,14 +2,20 @@
 //!
 //! One function for each act, whichever way it comes. Each act is one commit with its audit entry.
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::Node;
 use super::retry::Retry;
+use super::sign_act;
+use super::sign_act::{SaidWord, UnsignedAct};
+use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::ledger::{Content, Index, Kind, Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
-use crate::people::joint_act::{JointAct, JointStep, first_person};
+use crate::ledger::{Commit, Content, Index, Kind, Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
+use crate::people::joint_act::{FirstSignature, JointAct, JointStep, PersonWord, attempt_key, first_person};
+use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
+use crate::policy::{Policies, SignableAct};
 use crate::stations::claim::{
     self, Claim, ClaimState, Forgotten, Freeze, Frozen, JointWord, OpenedBeginning, Owner, RecordMismatch,
     ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
@@ -61,7 +67,7 @@ pub async fn standing(
 /// Returns the first of two people who showed that a call was executed.
 pub async fn said_executed(node: &Node, key: &RecordKey, claim: &Claim) -> Result<Option<Owner>, StoreFault> {
     let Some(past) = claim.in_doubt() else { return Ok(None) };
-    let (first, _) = node.store.read(&JointAct::shown_key(key, past.number)).await?;
+    let (first, _) = node.store.read(&attempt_key(SignableAct::Executed, key, past.number)).await?;
     Ok(first.as_ref().and_then(first_person))
 }
 
@@ -93,26 +99,37 @@ pub enum LiftSaid {
     SaidAlready,
 }
 
+/// Returns the act of lifting a freeze as it stands; `None` where it is not frozen.
+pub async fn lifting(node: &Node, environment: Environment, what: &Freeze) -> Result<Option<PersonAct>, StoreFault> {
+    let (record, _) = node.store.read(&what.key(environment)).await?;
+    Ok(record.map(|record| JointAct::lift(environment, what, record.version).act))
+}
+
 /// Unfreezes; in production two people must say so.
 pub async fn unfreeze(
     node: &Node,
+    policies: &Policies,
     environment: Environment,
     what: &Freeze,
-    person: &Owner,
-    reason: &str,
-) -> Result<LiftSaid, StoreFault> {
+    said: SaidWord<'_>,
+) -> Result<LiftSaid, UnsignedAct> {
+    let SaidWord { person, reason, .. } = said;
     let mut retry = Retry::default();
     loop {
         let key = what.key(environment);
         let (Some(record), _) = node.store.read(&key).await? else { return Ok(LiftSaid::NotFrozen) };
         let version = record.version;
         let guard = node.lasting_lift(environment, what, version).await?;
-        let (mut first, mut confirmed) = (None, Vec::new());
+        let (mut first, mut both, mut confirmed) = (None, None, Vec::new());
         if takes_two(environment) {
-            let act = JointAct::lift(environment, what, version);
-            let (before, _) = node.store.read(act.key()).await?;
-            let guards = [Step::Version { key, version }].into_iter().chain(guard.clone()).collect();
-            match act.say(before.as_ref(), (person, reason), guards, &node.id) {
+            let joint = JointAct::lift(environment, what, version);
+            let (act, signing) = (joint.act.clone(), policies.rules.signing.as_ref());
+            let terms = ActTerms { environment, act: &act, signing };
+            let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
+            let (before, _) = node.store.read(joint.key()).await?;
+            let guards = [Step::Version { key, version }].into_iter().chain(guard.clone()).chain(used.clone());
+            let word = PersonWord { person, reason, signed };
+            match joint.say(before.as_ref(), word, terms, guards.collect(), &node.id) {
                 JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
                 JointStep::First(commit) => {
                     if node.commit(commit).await?.is_some() {
@@ -121,7 +138,10 @@ pub async fn unfreeze(
                     retry.conflict().await?;
                     continue;
                 }
-                JointStep::Second { first: one, steps } => (first, confirmed) = (Some(one), steps),
+                JointStep::Second { first: one, signed, steps } => {
+                    (first, both) = (Some(one), signed);
+                    confirmed = steps.into_iter().chain(used).collect();
+                }
             }
         }
         if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content)
@@ -131,6 +151,7 @@ pub async fn unfreeze(
         }
         let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);
         commit.steps.extend(confirmed.into_iter().chain(guard));
+        commit.entry = with_signatures(&commit, both.as_ref());
         if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content) {
             let (opened, _) = node.store.read(&OpenedBeginning::key(environment)).await?;
             let before = opened.map(|opened| opened.version);
@@ -140,6 +161,14 @@ pub async fn unfreeze(
             return Ok(LiftSaid::Lifted);
         }
         retry.conflict().await?;
+    }
+}
+
+/// Returns the entry of a commit with the signatures of those whose act it is.
+fn with_signatures(commit: &Commit, signed: Option<&SignedAct>) -> Bytes {
+    match signed {
+        None => commit.entry.clone(),
+        Some(signed) => Entry::again(&commit.entry).with("signed", signed).to_bytes(),
     }
 }
 
@@ -198,92 +227,159 @@ pub enum Unresolved {
     NotInDoubt(&'static str),
     Refused(ResolveRefusal),
     NotItsRecord(RecordMismatch),
-    Store(StoreFault),
+    Unsigned(UnsignedAct),
 }
 
 impl From<StoreFault> for Unresolved {
     fn from(fault: StoreFault) -> Unresolved {
-        Unresolved::Store(fault)
+        Unresolved::Unsigned(UnsignedAct::Store(fault))
+    }
+}
+
+impl From<UnsignedAct> for Unresolved {
+    fn from(unsigned: UnsignedAct) -> Unresolved {
+        Unresolved::Unsigned(unsigned)
+    }
+}
+
+/// Returns the act of a person's word on a call as it stands.
+pub async fn resolving(node: &Node, key: &RecordKey, word: Resolution<'_>) -> Result<PersonAct, Unresolved> {
+    let Some((_, claim)) = node.find(key).await? else { return Err(Unresolved::NoSuchClaim) };
+    let not_in_doubt = Unresolved::NotInDoubt(claim.state.as_str());
+    match word {
+        Resolution::Joint(word) => {
+            let past = claim.in_doubt().ok_or(not_in_doubt)?;
+            Ok(PersonAct::on_attempt(word, key, past.number))
+        }
+        Resolution::Executed(shown) => {
+            let attempt = claim::shown_attempt_of(&claim).ok_or(not_in_doubt)?;
+            let body = StoredAnswer::of_record(shown).body;
+            Ok(JointAct::show(key, attempt, &body, Entry::of(EntryKind::SaidExecuted)).act)
+        }
     }
 }
 
 pub async fn resolve(
     node: &Node,
-    catalog: &Catalog,
+    (catalog, policies): (&Catalog, &Policies),
     key: &RecordKey,
-    person: &Owner,
-    reason: &str,
+    said: SaidWord<'_>,
     word: Resolution<'_>,
 ) -> Result<Resolved, Unresolved> {
+    let person = said.person;
     let mut retry = Retry::default();
     loop {
-        let now = node.time().await?;
         let Some((record, claim)) = node.find(key).await? else { return Err(Unresolved::NoSuchClaim) };
-        let not_in_doubt = Unresolved::NotInDoubt(claim.state.as_str());
-        let here = Versioned { key, version: record.version, at: record.at, value: &claim };
         // An owner of a service asked for what it asked for.
         if claim.askers().any(|one| node.owners.owns(&one, person)) {
             return Err(Unresolved::Refused(ResolveRefusal::Owner));
         }
+        let here = Versioned { key, version: record.version, at: record.at, value: &claim };
         let (commit, resolved) = match word {
-            Resolution::Joint(word) => {
-                let past = claim.in_doubt().ok_or(not_in_doubt)?;
-                let news = node.sender_news(key.environment, &past.sender).await?;
-                let said = claim::say_jointly(here, word, (person, reason), (now, &news), &node.id, &node.terms);
-                let (commit, next) = said.map_err(Unresolved::Refused)?;
-                let resolved = match (next, word) {
-                    (None, _) => Resolved::SaidOnce,
-                    (Some(_), JointWord::Absent) => Resolved::Absent,
-                    (Some(_), JointWord::Abandoned) => Resolved::Abandoned,
-                };
-                (commit, resolved)
-            }
-            Resolution::Executed(shown) => {
-                let forgotten = SentRequest::forgotten();
-                let sent = match &claim.state {
-                    ClaimState::Unknown { sent, .. } => sent,
-                    _ => &forgotten,
-                };
-                if let (Some(operation), Some(id)) = (catalog.operation(&claim.operation), &claim.request_id) {
-                    is_record_of(operation, id.as_str(), sent, shown).map_err(Unresolved::NotItsRecord)?;
-                }
-                let answer = StoredAnswer::of_record(shown);
-                let refused = |refusal| match refusal {
-                    ResolveRefusal::NotInDoubt => not_in_doubt.clone(),
-                    refusal => Unresolved::Refused(refusal),
-                };
-                let (attempt, entry) = claim::shown_attempt(here, person).map_err(refused)?;
-                let joint = if takes_two(key.environment) {
-                    let act = JointAct::show(key, attempt, &answer.body, entry);
-                    let (before, _) = node.store.read(act.key()).await?;
-                    let guards = vec![Step::Version { key: key.clone(), version: record.version }];
-                    act.say(before.as_ref(), (person, reason), guards, &node.id)
-                } else {
-                    JointStep::Second { first: person.clone(), steps: Vec::new() }
-                };
-                match joint {
-                    JointStep::SaidAlready => return Err(Unresolved::Refused(ResolveRefusal::SaidAlready)),
-                    JointStep::First(commit) => (commit, Resolved::SaidOnce),
-                    JointStep::Second { first, steps } => {
-                        let mut people = vec![first.to_string(), person.to_string()];
-                        people.dedup();
-                        let by = (people.as_slice(), reason);
-                        let said = claim::say_executed(here, attempt, by, answer, &node.id, &node.terms);
-                        let mut commit = said.map_err(refused)?;
-                        commit.steps.extend(steps);
-                        if claim.state == ClaimState::Held {
-                            commit.steps.extend(node.overtaken(key.environment, &claim).await?);
-                        }
-                        (commit, Resolved::Executed)
-                    }
-                }
-            }
+            Resolution::Joint(word) => say_jointly(node, policies, here, said, word).await?,
+            Resolution::Executed(shown) => say_executed(node, (catalog, policies), here, said, shown).await?,
         };
         if node.commit_lasting(commit).await?.is_some() {
             node.metrics.claim_settled(key.environment.as_str(), word_of(resolved));
             return Ok(resolved);
         }
         retry.conflict().await?;
+    }
+}
+
+/// A person says that a call was not executed, or that nobody will know.
+async fn say_jointly(
+    node: &Node,
+    policies: &Policies,
+    here: Versioned<'_, Claim>,
+    said: SaidWord<'_>,
+    word: JointWord,
+) -> Result<(Commit, Resolved), Unresolved> {
+    let (environment, SaidWord { person, reason, .. }) = (here.key.environment, said);
+    let now = node.time().await?;
+    let past = here.value.in_doubt().ok_or(Unresolved::NotInDoubt(here.value.state.as_str()))?;
+    let news = node.sender_news(environment, &past.sender).await?;
+    let act = PersonAct::on_attempt(word, here.key, past.number);
+    let terms = ActTerms { environment, act: &act, signing: policies.rules.signing.as_ref() };
+    let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
+    let first_key = attempt_key(act.kind(), here.key, past.number);
+    let (before, _) = node.store.read(&first_key).await?;
+    let first = FirstSignature::read(first_key, before.as_ref(), terms);
+    let mut claim = here.value.clone();
+    if terms.must_be_signed() {
+        // A first word counts by its signature alone.
+        claim.forget_word_unless(word, |one| first.is_of(one));
+    }
+    let here = Versioned { value: &claim, ..here };
+    let (mut commit, next) = claim::say_jointly(here, word, (person, reason), (now, &news), &node.id, &node.terms)
+        .map_err(Unresolved::Refused)?;
+    let (by, step) = first.with(before.as_ref(), (person, signed), next.is_some());
+    commit.steps.extend(step.into_iter().chain(used));
+    let both = SignedAct::of(environment, &act, by.into_iter().map(Some));
+    commit.entry = with_signatures(&commit, both.as_ref());
+    let resolved = match (next, word) {
+        (None, _) => Resolved::SaidOnce,
+        (Some(_), JointWord::Absent) => Resolved::Absent,
+        (Some(_), JointWord::Abandoned) => Resolved::Abandoned,
+    };
+    Ok((commit, resolved))
+}
+
+/// A person shows upstream's record of a call.
+async fn say_executed(
+    node: &Node,
+    (catalog, policies): (&Catalog, &Policies),
+    here: Versioned<'_, Claim>,
+    said: SaidWord<'_>,
+    shown: &Value,
+) -> Result<(Commit, Resolved), Unresolved> {
+    let (key, claim, SaidWord { person, reason, .. }) = (here.key, here.value, said);
+    let not_in_doubt = Unresolved::NotInDoubt(claim.state.as_str());
+    let forgotten = SentRequest::forgotten();
+    let sent = match &claim.state {
+        ClaimState::Unknown { sent, .. } => sent,
+        _ => &forgotten,
+    };
+    if let (Some(operation), Some(id)) = (catalog.operation(&claim.operation), &claim.request_id) {
+        is_record_of(operation, id.as_str(), sent, shown).map_err(Unresolved::NotItsRecord)?;
+    }
+    let answer = StoredAnswer::of_record(shown);
+    let refused = |refusal| match refusal {
+        ResolveRefusal::NotInDoubt => not_in_doubt.clone(),
+        refusal => Unresolved::Refused(refusal),
+    };
+    let (attempt, entry) = claim::shown_attempt(here, person).map_err(refused)?;
+    let (joint, used) = if takes_two(key.environment) {
+        let joint = JointAct::show(key, attempt, &answer.body, entry);
+        let (act, signing) = (joint.act.clone(), policies.rules.signing.as_ref());
+        let terms = ActTerms { environment: key.environment, act: &act, signing };
+        let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
+        let (before, _) = node.store.read(joint.key()).await?;
+        let guards = vec![Step::Version { key: key.clone(), version: here.version }];
+        let word = PersonWord { person, reason, signed };
+        (joint.say(before.as_ref(), word, terms, guards, &node.id), used)
+    } else {
+        (JointStep::Second { first: person.clone(), signed: None, steps: Vec::new() }, Vec::new())
+    };
+    match joint {
+        JointStep::SaidAlready => Err(Unresolved::Refused(ResolveRefusal::SaidAlready)),
+        JointStep::First(mut commit) => {
+            commit.steps.extend(used);
+            Ok((commit, Resolved::SaidOnce))
+        }
+        JointStep::Second { first, signed, steps } => {
+            let mut people = vec![first.to_string(), person.to_string()];
+            people.dedup();
+            let by = (people.as_slice(), reason);
+            let settled = claim::say_executed(here, attempt, by, answer, &node.id, &node.terms);
+            let mut commit = settled.map_err(refused)?;
+            commit.steps.extend(steps.into_iter().chain(used));
+            if claim.state == ClaimState::Held {
+                commit.steps.extend(node.overtaken(key.environment, claim).await?);
+            }
+            commit.entry = with_signatures(&commit, signed.as_ref());
+            Ok((commit, Resolved::Executed))
+        }
     }
 }
 

@@ -61,10 +61,14 @@ impl<'h> NodesAtLoss<'h> {
     /// Whether a node came that had the store until it was lost, or for which a rebuild has waited since; otherwise others
     /// may have come and gone meanwhile.
     fn ran_at_loss(&self) -> bool {
-        self.facts().any(|facts| match &facts.closed_by {
+        self.facts().any(|facts| self.had_the_store(&facts))
+    }
+
+    fn had_the_store(&self, facts: &NodeFacts) -> bool {
+        match &facts.closed_by {
             Some(closed) => !closed.by_person,
             None => facts.well_at.is_some_and(|at| self.lost.since(at) < RAN_WITHIN),
-        })
+        }
     }
 
     fn facts(&self) -> impl Iterator<Item = NodeFacts> {
@@ -87,7 +91,8 @@ impl<'h> NodesAtLoss<'h> {
         joins.then_some((*base, *furthest))
     }
 
-    /// The node whose journal knows most of what was done with money; of several, the one whose journal begins first.
+    /// The node whose journal knows most of what was done with money; of several, the one whose journal begins first, and
+    /// of those one that had the store until it was lost: a gate that comes back may have another history behind the same number.
     ///
     /// A journal that begins in the middle does not lead where another one has what was before: its node tells the claims
     /// that the other one lacks, and nobody could tell those before its beginning.
@@ -95,8 +100,9 @@ impl<'h> NodesAtLoss<'h> {
         let rank = |member: &Member| {
             let facts = NodeFacts::read(&member.told);
             let knows = facts.as_ref().map_or(member.kept, |facts| facts.knows_up_to);
-            let begins = facts.map_or(u64::MAX, |facts| facts.journal_begins.as_u64());
-            (knows, Reverse(begins), member.kept, Reverse(member.node.clone()))
+            let begins = facts.as_ref().map_or(u64::MAX, |facts| facts.journal_begins.as_u64());
+            let had_it = facts.is_some_and(|facts| self.had_the_store(&facts));
+            (knows, Reverse(begins), had_it, member.kept, Reverse(member.node.clone()))
         };
         let all: Vec<NodeFacts> = self.facts().collect();
         let has_what_was_before =

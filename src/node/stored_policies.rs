@@ -18,6 +18,7 @@ use crate::catalog::Catalog;
 use crate::ledger::{Number, RecordKey, Step, StoreFault};
 use crate::people::activation;
 use crate::people::activation::{ActiveSet, Agreed, ArchivedSet, SetInForce};
+use crate::people::signed_act::SignedAct;
 
 /// The policies and the contract in the store, and those that run here.
 #[derive(Debug)]
@@ -86,12 +87,14 @@ impl StoredPolicies {
         let next = set_in_force(found, two_people);
         // Where a rebuild loses it, the folder would not propose it again.
         let guard = self.node.lasting(self.leading()).await?;
-        let active = self.write((self.leading(), vec![guard]), before, found, next, agreed).await?;
+        let signed = agreed.and_then(|agreed| agreed.signed.as_ref());
+        let by = (agreed, signed);
+        let active = self.write((self.leading(), vec![guard]), before, found, next, by).await?;
         let active = active.ok_or(NotActivated::Raced)?;
         self.take(found.clone()).await?;
         self.node.activations.note_active(self.leading(), &active);
         self.runs(None);
-        self.lead_others(&active.set).await?;
+        self.lead_others(&active.set, signed).await?;
         drop(turn);
         self.node.activations.looked(self.in_force.now());
         Ok(())
@@ -125,7 +128,7 @@ impl StoredPolicies {
             let running = self.running();
             let first = self.begin_with(leading, &running).await?;
             self.runs(None);
-            self.lead_others(&set_in_force(&running, self.two_people)).await?;
+            self.lead_others(&set_in_force(&running, self.two_people), None).await?;
             return Ok(first);
         };
         if self.two_people && !active.set.two_people {
@@ -135,7 +138,7 @@ impl StoredPolicies {
                 (Some(&active), active.set.version.as_str()),
                 &next,
                 Vec::new(),
-                None,
+                (None, None),
                 &self.node.id,
             );
             if let Some(receipt) = self.node.commit(commit).await? {
@@ -157,7 +160,7 @@ impl StoredPolicies {
             )
         }));
         if self.node.activations.fault().is_none() {
-            self.lead_others(&active.set).await?;
+            self.lead_others(&active.set, None).await?;
         }
         Ok(Some(active))
     }
@@ -171,7 +174,7 @@ impl StoredPolicies {
     ) -> Result<Option<ActiveSet>, StoreFault> {
         let next = set_in_force(set, self.two_people);
         if self.two_people {
-            let active = self.write((environment, Vec::new()), None, set, next, None).await?;
+            let active = self.write((environment, Vec::new()), None, set, next, (None, None)).await?;
             if let Some(active) = &active {
                 self.node.activations.note_active(environment, active);
             }
@@ -182,15 +185,16 @@ impl StoredPolicies {
         Ok(None)
     }
 
-    /// Brings the other environments to this set.
-    async fn lead_others(&self, set: &SetInForce) -> Result<(), StoreFault> {
+    /// Brings the other environments to this set. What people signed once holds for all.
+    async fn lead_others(&self, set: &SetInForce, signed: Option<&SignedAct>) -> Result<(), StoreFault> {
         let running = self.running();
         for environment in self.environments.iter().skip(1) {
             let active = match self.read(*environment).await? {
                 None => self.begin_with(*environment, &running).await?,
                 Some(active) if active.set == *set => Some(active),
                 Some(before) => {
-                    self.write((*environment, Vec::new()), Some(&before), &running, set.clone(), None).await?
+                    let place = (*environment, Vec::new());
+                    self.write(place, Some(&before), &running, set.clone(), (None, signed)).await?
                 }
             };
             if let Some(active) = active {
@@ -207,12 +211,12 @@ impl StoredPolicies {
         before: Option<&ActiveSet>,
         found: &LoadedPolicies,
         next: SetInForce,
-        agreed: Option<&Agreed>,
+        by: (Option<&Agreed>, Option<&SignedAct>),
     ) -> Result<Option<ActiveSet>, StoreFault> {
         let archives = self.archives(environment, found).await?;
         let now = self.in_force.now();
         let from = before.map_or(now.policies.version(), |before| before.set.version.as_str());
-        let mut commit = activation::activate(environment, (before, from), &next, archives, agreed, &self.node.id);
+        let mut commit = activation::activate(environment, (before, from), &next, archives, by, &self.node.id);
         commit.steps.extend(guards);
         let receipt = self.node.commit(commit).await?;
         Ok(receipt.map(|receipt| ActiveSet { number: receipt.number(), set: next }))

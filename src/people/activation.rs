@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::signed_act::SignedAct;
 use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
@@ -64,6 +65,7 @@ pub struct Agreed {
     pub key: RecordKey,
     pub version: Number,
     pub people: Vec<Owner>,
+    pub signed: Option<SignedAct>,
 }
 
 /// A record of the set in force, or of an archived one, that cannot be read.
@@ -143,7 +145,7 @@ pub fn activate(
     (before, from): (Option<&ActiveSet>, &str),
     next: &SetInForce,
     archives: Vec<Step>,
-    agreed: Option<&Agreed>,
+    (agreed, signed): (Option<&Agreed>, Option<&SignedAct>),
     node: &NodeId,
 ) -> Commit {
     let (key, keep) = (in_force_key(environment), Keep::Forever);
@@ -159,7 +161,10 @@ pub fn activate(
     if from != next.version {
         entry = entry.with("before", from);
     }
-    if let Some(Agreed { key, version, people }) = agreed {
+    if let Some(signed) = signed {
+        entry = entry.with("signed", signed);
+    }
+    if let Some(Agreed { key, version, people, .. }) = agreed {
         steps.push(Step::Delete { key: key.clone(), version: *version });
         let people = people.iter().map(|person| json!({ "issuer": person.issuer, "subject": person.subject }));
         entry = entry.with("agreed", people.collect::<Vec<_>>());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::signed_act::{ActTerms, PersonAct, SignedAct, SignedWord};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::base::json;
@@ -16,14 +17,22 @@ use crate::stations::claim::Owner;
 /// The people that it takes.
 pub const PEOPLE: usize = 2;
 /// The format of its record. No other is read.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 const HOLDS_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The stored form of an agreement.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgreementRecord {
-    by: Vec<Owner>,
+    by: Vec<AgreedWord>,
+}
+
+/// A person who agreed, with the signature if there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgreedWord {
+    pub person: Owner,
+    pub signed: Option<SignedWord>,
 }
 
 /// The set in force, and its intended successor.
@@ -40,58 +49,63 @@ pub struct Succession<'s> {
 pub struct AgreedAlready;
 
 impl Succession<'_> {
+    /// Returns the act of each of the people.
+    pub fn act(&self) -> PersonAct {
+        PersonAct::Activation { from: self.from.to_owned(), to: self.to.to_owned() }
+    }
+
     pub fn key(&self) -> RecordKey {
         let name = format!("{}/{}", self.from, self.to);
         RecordKey { environment: self.environment, kind: Kind::Agreement, name }
     }
 }
 
-/// Returns the people who agreed. An unreadable or expired record counts for nobody.
-pub fn agreed(record: Option<&Record>) -> Vec<Owner> {
+/// Returns those who agreed. An unreadable or expired record counts for nobody, nor does a word that must be signed and is
+/// not.
+pub fn agreed(record: Option<&Record>, terms: ActTerms<'_>) -> Vec<AgreedWord> {
     let Some(Content::Whole(bytes)) = record.map(|record| &record.content) else { return Vec::new() };
     let Ok(AgreementRecord { by }) = json::from_record(bytes, FORMAT) else { return Vec::new() };
-    let mut people: Vec<Owner> = Vec::new();
-    for person in by {
-        if !is_among(&people, &person) {
-            people.push(person);
+    let mut words: Vec<AgreedWord> = Vec::new();
+    for word in by {
+        if !is_among(&words, &word.person) && terms.counts(&word.person, word.signed.as_ref()) {
+            words.push(word);
         }
     }
-    people
+    words
 }
 
 /// Records one more person's agreement, guarded by the agreements before.
 pub fn agree(
     succession: Succession<'_>,
     before: Option<&Record>,
-    person: &Owner,
-    reason: &str,
+    (person, reason, signed): (&Owner, &str, Option<SignedWord>),
+    terms: ActTerms<'_>,
     node: &NodeId,
-) -> Result<(Commit, Vec<Owner>), AgreedAlready> {
-    let mut people = agreed(before);
-    if is_among(&people, person) {
+) -> Result<(Commit, Vec<AgreedWord>), AgreedAlready> {
+    let mut words = agreed(before, terms);
+    if is_among(&words, person) {
         return Err(AgreedAlready);
     }
-    people.push(person.clone());
-    let value = json::to_record(&AgreementRecord { by: people.clone() }, FORMAT).into();
+    words.push(AgreedWord { person: person.clone(), signed: signed.clone() });
+    let value = json::to_record(&AgreementRecord { by: words.clone() }, FORMAT).into();
     let key = succession.key();
     let keep = Keep::For { whole: HOLDS_FOR, spent: Duration::ZERO };
     let step = match before {
         None => Step::Create { key, value, keep },
         Some(record) => Step::Replace { key, version: record.version, value, keep },
     };
-    let entry =
-        agreement_entry(EntryKind::Agreed, succession).by(&person.issuer, &person.subject).with("reason", reason);
-    let entry = entry.with("missing", PEOPLE.saturating_sub(people.len())).to_bytes();
-    Ok((Commit { environment: succession.environment, node: node.clone(), steps: vec![step], entry }, people))
+    let entry = Entry::of(EntryKind::Agreed).with("policy", succession.to).with("before", succession.from);
+    let mut entry = entry.by(&person.issuer, &person.subject).with("reason", reason);
+    if let Some(signed) = SignedAct::of(succession.environment, terms.act, [signed]) {
+        entry = entry.with("signed", signed);
+    }
+    let entry = entry.with("missing", PEOPLE.saturating_sub(words.len())).to_bytes();
+    Ok((Commit { environment: succession.environment, node: node.clone(), steps: vec![step], entry }, words))
 }
 
 /// One subject is one person, whatever the issuer.
-fn is_among(people: &[Owner], person: &Owner) -> bool {
-    people.iter().any(|one| one.is_same_person(person))
-}
-
-fn agreement_entry(what: EntryKind, succession: Succession<'_>) -> Entry {
-    Entry::of(what).with("policy", succession.to).with("before", succession.from)
+fn is_among(words: &[AgreedWord], person: &Owner) -> bool {
+    words.iter().any(|one| one.person.is_same_person(person))
 }
 
 #[cfg(test)]
@@ -103,15 +117,17 @@ mod tests {
     fn a_person_in_another_case_or_form_agrees_once() {
         let succession = Succession { environment: Environment::Production, from: "1", to: "2" };
         let person = |subject: &str| Owner::named("people", subject);
-        let (node, said) = (NodeId::parse("gate").unwrap(), "seen");
-        let (first, people) = agree(succession, None, &person("ops-1"), said, &node).unwrap();
+        let (node, act) = (NodeId::parse("gate").unwrap(), succession.act());
+        let terms = ActTerms { environment: succession.environment, act: &act, signing: None };
+        let agree =
+            |before: Option<&Record>, who: &str| agree(succession, before, (&person(who), "seen", None), terms, &node);
+        let (first, people) = agree(None, "ops-1").unwrap();
         assert_eq!(people.len(), 1);
         let Some(Step::Create { value, .. }) = first.steps.into_iter().next() else { panic!("it is not created") };
         let record = Record { version: Number::new(1), at: StoreTime::of_micros(1), content: Content::Whole(value) };
         for same in ["ops-1", "OPS-1", "\u{ff4f}ps-1"] {
-            let refused = agree(succession, Some(&record), &person(same), said, &node);
-            assert_eq!(refused.map(|_| ()), Err(AgreedAlready), "{same}");
+            assert_eq!(agree(Some(&record), same).map(|_| ()), Err(AgreedAlready), "{same}");
         }
-        assert_eq!(agree(succession, Some(&record), &person("ops-2"), said, &node).unwrap().1.len(), 2);
+        assert_eq!(agree(Some(&record), "ops-2").unwrap().1.len(), 2);
     }
 }

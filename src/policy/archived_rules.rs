@@ -13,7 +13,7 @@ use super::meaning::version_of;
 use super::rate::Mode;
 use super::request::Valuation;
 use super::rules::Rules;
-use super::signing::{Passkey, Signing};
+use super::signing::{Passkey, SignableAct, Signing};
 use super::words::{Approval, Groups, Need};
 use crate::base::json::written_as::base64url;
 use crate::base::json::{self, Limits};
@@ -105,6 +105,12 @@ fn ground(part: &Value) -> Option<Signing> {
         rp_id: member(part, "rp_id")?.to_owned(),
         origins: texts(part.get("origins")?)?,
         synced: SyncedKeys::parse(member(part, "synced")?)?,
+        acts: part
+            .get("acts")?
+            .as_array()?
+            .iter()
+            .map(|act| SignableAct::parse(act.as_str()?))
+            .collect::<Option<_>>()?,
         passkeys: BTreeMap::new(),
     })
 }

@@ -130,9 +130,11 @@ pub(super) fn approval(Approval { need, expires, signed }: &Approval) -> String 
 }
 
 pub(super) fn signing(signing: &Signing) -> String {
-    let Signing { installation, rp_id, origins, synced, .. } = signing;
+    let Signing { installation, rp_id, origins, synced, acts, .. } = signing;
     let origins: Vec<&str> = origins.iter().map(String::as_str).collect();
-    format!("`{installation}`, with passkeys of `{rp_id}`, at {}; synced: {synced}", origins.join(", "))
+    let acts: Vec<&str> = acts.iter().map(|act| act.as_str()).collect();
+    let acts = if acts.is_empty() { String::new() } else { format!("; signed acts: {}", acts.join(", ")) };
+    format!("`{installation}`, with passkeys of `{rp_id}`, at {}; synced: {synced}{acts}", origins.join(", "))
 }
 
 pub(super) fn passkey(Passkey { person, name, .. }: &Passkey) -> String {

@@ -17,7 +17,7 @@ use super::rate::Mode;
 use super::request::{Facts, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};
 use super::rule_index::RuleIndex;
-use super::signing::Signing;
+use super::signing::{SignableAct, Signing};
 use super::words::Approval;
 use super::words::Groups;
 use crate::base::ids::OperationId;
@@ -170,6 +170,11 @@ impl Rules {
     /// Returns whether an approval takes only signed votes.
     pub fn is_signed(&self, approval: &str) -> bool {
         self.approvals.get(approval).is_some_and(|approval| approval.signed)
+    }
+
+    /// Whether both people of such an act must sign it.
+    pub fn must_sign(&self, act: SignableAct) -> bool {
+        self.signing.as_ref().is_some_and(|signing| signing.acts.contains(&act))
     }
 
     pub fn has_signed(&self) -> bool {

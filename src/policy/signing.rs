@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::KnownNames;
 use super::document::{DocumentTable, PolicyPlace};
-use super::field_form::FieldValue::{List, Name, Pattern, Text, Word};
+use super::field_form::FieldValue::{List, Name, Pattern, Text, Word, Words};
 use super::field_form::{PolicyTable, Sort, optional, required};
 use crate::base::digest::plain_sha256;
 use crate::base::finding::Finding;
 use crate::base::json;
 use crate::base::json::written_as::base64url;
 use crate::base::webauthn::{Assertion, AssertionError, AssertionTerms, PasskeyKey, SyncedKeys};
+use crate::base::word_enum::word_enum;
 
 /// The longest id of a credential, by WebAuthn.
 const MAX_CREDENTIAL_BYTES: usize = 1023;
@@ -50,6 +51,12 @@ pub(super) static SIGNING: PolicyTable = PolicyTable {
             Word(|| SyncedKeys::ALL.map(SyncedKeys::as_str).into()),
             "Whether passkeys count that can be copied to other devices by a cloud. Default: `refuse`.",
         ),
+        optional(
+            "acts",
+            Words(|| SignableAct::ALL.map(SignableAct::as_str).into()),
+            "The acts of two people that both must sign: taking another set in force, lifting a freeze, and saying that a \
+             call was executed, that it was not, or that nobody will know. Default: none.",
+        ),
     ],
     base: None,
     one_of: &[],
@@ -78,13 +85,27 @@ fn base64() -> String {
     BASE64URL.to_owned()
 }
 
-/// The ground of signed votes.
+word_enum! {
+    /// An act that takes two people, and that a set may want signed by both.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SignableAct {
+        /// Another set of policies takes force, whether it is looser or stricter.
+        Activation = "activation",
+        Unfreezing = "unfreezing",
+        Executed = "executed",
+        Absent = "absent",
+        Abandoned = "abandoned",
+    }
+}
+
+/// The ground of signed votes and acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signing {
     pub installation: String,
     pub rp_id: String,
     pub origins: BTreeSet<String>,
     pub synced: SyncedKeys,
+    pub acts: BTreeSet<SignableAct>,
     /// By the id of the credential.
     pub passkeys: BTreeMap<String, Passkey>,
 }
@@ -161,6 +182,12 @@ impl Signing {
             (None, Some(_)) => add("votes can be signed".to_owned(), false),
             _ => {}
         }
+        let acts = |of: Option<&Signing>| of.map(|of| of.acts.clone()).unwrap_or_default();
+        for act in acts(before).symmetric_difference(&acts(then)) {
+            let is_now = acts(then).contains(act);
+            let words = if is_now { "must be signed now" } else { "need not be signed any more" };
+            add(format!("acts of `{act}` {words}"), !is_now);
+        }
         let none = BTreeMap::new();
         let keys = |of: Option<&'_ Signing>| of.map_or_else(|| none.clone(), |of| of.passkeys.clone());
         let (was, is) = (keys(before), keys(then));
@@ -182,8 +209,10 @@ impl Signing {
 
     /// Returns the parts of a set's meaning.
     pub(super) fn parts(&self) -> impl Iterator<Item = (String, Value)> {
-        let Signing { installation, rp_id, origins, synced, passkeys } = self;
-        let own = json!({"installation": installation, "rp_id": rp_id, "origins": origins, "synced": synced.as_str()});
+        let Signing { installation, rp_id, origins, synced, acts, passkeys } = self;
+        let synced = synced.as_str();
+        let own =
+            json!({"installation": installation, "rp_id": rp_id, "origins": origins, "synced": synced, "acts": acts});
         let passkey = |(credential, one): (&String, &Passkey)| {
             let key = base64url::encoded(&one.key.to_cose());
             (format!("passkey {credential}"), json!({"person": one.person, "name": one.name, "key": key}))
@@ -212,6 +241,9 @@ pub(super) fn read_signing(mut table: DocumentTable<'_>, findings: &mut Vec<Find
             "write a domain in lower case, or `localhost`: browsers make no passkeys for addresses",
         );
     }
+    let acts = table.texts("acts", true).unwrap_or_default();
+    let acts =
+        acts.iter().filter_map(|(place, act)| table.choice_of("acts", *place, act, &SignableAct::WORDS)).collect();
     for (place, origin) in origins.iter().flatten() {
         if rp_id.as_ref().is_some_and(|(_, id)| is_domain(id) && !is_origin_of(origin, id)) {
             let fault = format!("a page of `{}` cannot use passkeys of `rp_id`", origin.escape_debug());
@@ -221,7 +253,7 @@ pub(super) fn read_signing(mut table: DocumentTable<'_>, findings: &mut Vec<Find
     let is_good = table.end(findings);
     let origins = origins?.into_iter().map(|(_, origin)| origin).collect();
     let (installation, rp_id) = (installation?.1, rp_id?.1);
-    let read = Signing { installation, rp_id, origins, synced: synced?, passkeys: BTreeMap::new() };
+    let read = Signing { installation, rp_id, origins, synced: synced?, acts, passkeys: BTreeMap::new() };
     is_good.then_some(read)
 }
 

@@ -32,7 +32,7 @@ use crate::node::stored_policies::{NotActivated, StoredPolicies};
 use crate::node::{Candidate, InForce, Node, Snapshot, activate};
 use crate::people::activation::{ActiveSet, Agreed};
 use crate::people::agreement::Succession;
-use crate::policy::Policies;
+use crate::policy::{Policies, SignableAct};
 
 /// How often the files are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -93,8 +93,8 @@ fn candidate(folder: &PolicyFolder, old: &Snapshot, new: &LoadedPolicies, since:
     }
     let difference = folder.difference(&old.policies, &new.policies);
     let (old_catalog, new_catalog) = (&old.catalog, &new.catalog);
-    let is_other_contract = old_catalog.binding() != new_catalog.binding();
-    Candidate::of(Arc::new(new.policies.clone()), difference, &changes, is_other_contract, since)
+    let why = (old_catalog.binding() != new_catalog.binding(), old.policies.rules.must_sign(SignableAct::Activation));
+    Candidate::of(Arc::new(new.policies.clone()), difference, &changes, why, since)
 }
 
 /// A stamp of all files; nothing if they could not be checked.
@@ -288,15 +288,15 @@ impl Reload {
     async fn judge(&mut self, found: LoadedPolicies, active: Option<ActiveSet>) -> bool {
         let now = self.in_force.now();
         let two_people = self.stored.two_people || active.as_ref().is_some_and(|active| active.set.two_people);
-        if !two_people {
+        if !two_people && !now.policies.rules.must_sign(SignableAct::Activation) {
             return self.activate(&found, active.as_ref(), None).await;
         }
-        // A gate that cannot run the set in force cannot compare anything with it.
+        // A gate that cannot run the set in force compares nothing with it.
         if self.node.activations.fault().is_some() {
             return true;
         }
         let (from, to) = (now.policies.version().to_owned(), found.policies.version().to_owned());
-        let compared = Some((from.clone(), to.clone()));
+        let (compared, in_force) = (Some((from.clone(), to.clone())), now.clone());
         if self.compared != compared || now.candidate.is_none() {
             let (folder, new, since) = (self.folder.clone(), found.clone(), self.node.clock.now());
             match tokio::task::spawn_blocking(move || candidate(&folder, &now, &new, since)).await {
@@ -311,7 +311,7 @@ impl Reload {
             self.compared = compared;
         }
         let succession = Succession { environment: self.stored.leading(), from: &from, to: &to };
-        match activate::agreement(&self.node, succession).await {
+        match activate::agreement(&self.node, &in_force.policies, succession).await {
             Ok(Some(agreed)) => self.activate(&found, active.as_ref(), Some(&agreed)).await,
             Ok(None) => true,
             Err(fault) => {

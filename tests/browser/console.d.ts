@@ -93,10 +93,13 @@ interface Signing {
   rpId: string;
   origins: string[];
   synced: "allow" | "refuse";
+  acts: SignableAct[];
   passkeys: { credential: string; name: string }[];
 }
 
-/** The signature of a vote, in base64url. */
+type SignableAct = "activation" | "unfreezing" | "executed" | "absent" | "abandoned";
+
+/** The signature of a vote or an act, in base64url. */
 interface VoteSignature {
   nonce: string;
   credential: string;
@@ -366,6 +369,7 @@ interface Candidate {
   since: string;
   agreed: string[];
   missing: number;
+  mustSign: boolean;
   words: string;
   rates: string[];
   decisions: { from: Effect; to: Effect; calls: number }[];

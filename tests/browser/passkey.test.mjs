@@ -44,11 +44,12 @@ async function addAuthenticator(page) {
  * Waits until the gate knows the passkeys of a person.
  * @param {string} who
  * @param {number} count
+ * @param {number} acts how many acts must be signed
  */
-async function untilKnown(who, count) {
+async function untilKnown(who, count, acts = 0) {
   for (;;) {
     const { body } = await gate.callConsole("GET", "signing", personToken(who));
-    if (body.signing?.passkeys.length === count) return;
+    if (body.signing?.passkeys.length === count && body.signing.acts.length === acts) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -81,7 +82,7 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
   await gate.writePolicies(`${RULES}${SIGNING}`);
   await untilKnown("ops-1", 0);
   const pages = await Promise.all(
-    PEOPLE.map((who) => signIn(browser, local, who, ["approver"], { expects: [NO_RSA] })),
+    PEOPLE.map((who) => signIn(browser, local, who, ["approver", "operator", "policy-admin"], { expects: [NO_RSA] })),
   );
   /** @type {string[]} */
   const tables = [];
@@ -126,6 +127,42 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
     if (status === 201 || status === 200) break;
     assert.ok([202, 409].includes(status), String(status));
     await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+
+  // The same keys sign acts of two people.
+  const acts = SIGNING.replace("[signing]\n", '[signing]\nacts = ["activation", "unfreezing"]\n');
+  await gate.writePolicies(`${signed}${acts}${tables.join("")}`);
+  await untilKnown("ops-1", 1, 2);
+  await gate.callConsole("POST", "freezes", personToken("ops-1", ["operator"]), {
+    environment: "production",
+    scope: "all",
+    reason: "a drill",
+  });
+  for (const page of [first, second]) {
+    await page.getByRole("link", { name: "Overview" }).click();
+    await page.getByRole("button", { name: "Unfreeze…" }).click();
+    await page.getByLabel("Why").fill("it was a drill");
+    await confirm(page, "Unfreeze in production");
+    await page
+      .getByText(page === first ? "One more operator must confirm it." : "Unfrozen.")
+      .first()
+      .waitFor();
+  }
+  const stricter =
+    '[[rule]]\nid = "huge"\neffect = "deny"\nwhen = { op = "createSwap", amount = "(900000, inf) USD" }\n';
+  await gate.writePolicies(`${signed}${stricter}${acts}${tables.join("")}`);
+  for (const page of [first, second]) {
+    // The overview links to what waits, too.
+    await page.getByRole("link", { name: "Rules" }).first().click();
+    await page.locator("#agree").click();
+    await page.getByLabel("Why").fill("no huge swaps");
+    const button = page.getByRole("dialog").getByRole("button", { name: page === first ? /^Approve/ : /^Put/ });
+    await page.waitForTimeout(700);
+    await button.click();
+    await page
+      .getByText(page === first ? "One more person must approve it." : "Fully approved")
+      .first()
+      .waitFor();
   }
   assertNoProblems(...pages);
 });

@@ -8,7 +8,7 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
 use super::doctor;
-use super::nodes::{CLOSED, paid, says, setup};
+use super::nodes::{CLOSED, all_have_it, paid, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
@@ -168,7 +168,7 @@ fn a_lost_journal_is_named() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let gate = setup(&upstream, &redis.url(), "left").start().ready();
     let before = paid(&gate);
-    wait_until("the journal to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    all_have_it(&redis);
     let stopped = gate.kill();
     let journal = fs::read_to_string(stopped.path("sluice-audit/audit-left.id")).unwrap();
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
@@ -213,7 +213,7 @@ fn nothing_waits_for_a_gate_that_was_declared_gone() {
         states(&said) == ["live"] && said["environments"][0]["lostJournals"][0]["journal"] == format!("left/{journal}")
     });
     paid(&right);
-    wait_until("the outbox to be empty", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    all_have_it(&redis);
 }
 
 /// The only gate has an entry on its disk, and the Redis keeps it all the same: a second disk gets it.

@@ -137,3 +137,10 @@ pub fn shape(body: &Value) -> &'static str {
         _ => "-",
     }
 }
+
+/// A record as upstream gives it, of this requestId.
+pub fn record_of(id: &str, request_id: &str) -> Value {
+    let mut record: Value = serde_json::from_slice(&examples(operation(id), "answer-good-")[0].1).unwrap();
+    record["transferDetails"]["requestId"] = Value::from(request_id);
+    record
+}

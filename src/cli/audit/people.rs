@@ -14,7 +14,7 @@ use crate::base::digest::Fingerprint;
 use crate::base::json::{self, Limits};
 use crate::base::visible::visible;
 use crate::ledger::StoreTime;
-use crate::people::signed_payments::{KnownSets, PaymentProof, PaymentRecord, PeopleReport};
+use crate::people::signed_payments::{ActProof, KnownSets, PaymentProof, PaymentRecord, PeopleReport};
 use crate::policy::ArchivedRules;
 
 /// The folder of archived sets beside the audit files, and the file with the meaning of one.
@@ -130,6 +130,12 @@ impl ProvedPeople {
             text.push_str(&format!("{}: {}\n", place_in_words(place), visible(&fault.to_string())));
         }
         self.report.payments.iter().for_each(|payment| text.push_str(&payment_in_words(payment)));
+        self.report.acts.iter().for_each(|act| text.push_str(&act_in_words(act)));
+        if !self.report.acts.is_empty() {
+            let unproved = self.report.unproved_acts();
+            let proved = self.report.acts.len().saturating_sub(unproved);
+            text.push_str(&format!("{proved} signed acts of two people are proved, {unproved} are not\n"));
+        }
         let unproved = self.report.unproved();
         let proved = self.report.payments.len().saturating_sub(unproved);
         text.push_str(&format!(
@@ -141,7 +147,7 @@ impl ProvedPeople {
     }
 
     /// Returns the members of the report.
-    pub fn as_json(&self) -> [(&'static str, Value); 3] {
+    pub fn as_json(&self) -> [(&'static str, Value); 4] {
         let changed = self.changed.iter().map(|one| json!({ "file": one.file, "text": one.why }));
         let breaks = self.report.breaks.iter().map(|(place, fault)| at(place, json!({ "text": fault.to_string() })));
         let unproved = self.report.unproved();
@@ -150,11 +156,13 @@ impl ProvedPeople {
             "provedPayments": self.report.payments.len().saturating_sub(unproved),
             "unprovedPayments": unproved,
             "otherPayments": self.report.others,
+            "unprovedActs": self.report.unproved_acts(),
             "changedSets": changed.collect::<Vec<_>>(),
             "breaks": breaks.collect::<Vec<_>>(),
         });
         let payments = self.report.payments.iter().map(payment_as_json).collect();
-        [("people", people), ("payments", payments), ("allProved", self.is_whole().into())]
+        let acts = self.report.acts.iter().map(act_as_json).collect();
+        [("people", people), ("payments", payments), ("acts", acts), ("allProved", self.is_whole().into())]
     }
 }
 
@@ -193,6 +201,32 @@ fn payment_in_words(payment: &PaymentProof) -> String {
         text.push_str(&format!("  the vote of {person} ({place}) does not count: {}\n", visible(&fault.to_string())));
     }
     text
+}
+
+fn act_in_words(act: &ActProof) -> String {
+    let (place, what) = (place_in_words(&act.place), visible(&act.act));
+    let mut text = match &act.fault {
+        Some(fault) => format!("{place}: NOT PROVED: {what}: {}\n", visible(&fault.to_string())),
+        None => format!("{place}: proved: {what} at {}\n", moment(act.at)),
+    };
+    for (person, passkey) in &act.signers {
+        text.push_str(&format!("  signed by {} with `{}`\n", visible(person), visible(passkey)));
+    }
+    text
+}
+
+fn act_as_json(act: &ActProof) -> Value {
+    let signers = act.signers.iter().map(|(person, passkey)| json!({ "person": person, "passkey": passkey }));
+    let told = json!({
+        "proved": act.fault.is_none(),
+        "reason": act.fault.as_ref().map(ToString::to_string),
+        "environment": act.environment.as_str(),
+        "number": act.number,
+        "at": moment(act.at),
+        "act": act.act,
+        "signers": signers.collect::<Vec<_>>(),
+    });
+    at(&act.place, told)
 }
 
 fn payment_as_json(payment: &PaymentProof) -> Value {

@@ -458,6 +458,6 @@ byId("skip").addEventListener("click", (event) => {
 });
 addEventListener("sluice-signed-in", () => channel?.postMessage("person"));
 setInterval(tick, 1_000);
-// No change is announced when a window of a limit ends or a node loads policies.
+// No change is announced when a window of a limit ends or another gate loads policies.
 setInterval(() => document.hidden || refresh(), MAX_REFRESH_MS);
 start();

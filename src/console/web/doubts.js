@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { badge, card, field, h, timeTag, toast } from "./dom.js";
+import { signAct } from "./passkey.js";
 import { formatAgo, personName } from "./words.js";
 
 /** @type {Record<string, string>} */
@@ -133,7 +134,7 @@ async function settleAsAbsent(request, refresh) {
     label: request.saidAbsent ? "Confirm: not executed" : "Not executed",
     kind: "bad",
     check: reason.check,
-    perform: async () => (await post(resolvePath(request), { outcome: "absent", reason: reason.text() })).body,
+    perform: () => resolve(request, { outcome: "absent" }, reason.text()),
   });
   if (!answer) return;
   toast(
@@ -163,7 +164,7 @@ async function giveUp(request, refresh) {
     label: request.saidAbandoned ? "Confirm: nobody will know" : "Nobody will know",
     kind: "bad",
     check: reason.check,
-    perform: async () => (await post(resolvePath(request), { outcome: "abandoned", reason: reason.text() })).body,
+    perform: () => resolve(request, { outcome: "abandoned" }, reason.text()),
   });
   if (!answer) return;
   toast(answer.missing > 0 ? "Recorded. One more operator must confirm it." : "Given up.", "warn");
@@ -200,8 +201,7 @@ async function settleAsExecuted(request, refresh) {
       }
       return reason.check();
     },
-    perform: async () =>
-      (await post(resolvePath(request), { outcome: "executed", record: parsed, reason: reason.text() })).body,
+    perform: () => resolve(request, { outcome: "executed", record: parsed }, reason.text()),
   });
   if (!answer) return;
   if (answer.missing > 0) toast("Recorded. One more operator must show the same record.", "warn");
@@ -209,7 +209,17 @@ async function settleAsExecuted(request, refresh) {
   refresh();
 }
 
-/** @param {UnknownRequest} request */
-function resolvePath({ environment, name }) {
-  return `requests/${environment}/${name}/resolve`;
+/**
+ * @param {UnknownRequest} request
+ * @param {{ outcome: "executed" | "absent" | "abandoned", record?: unknown }} said
+ * @param {string} reason
+ */
+async function resolve({ environment, name, requestId }, said, reason) {
+  const path = `requests/${environment}/${name}/resolve`;
+  // The sandbox takes one person to show a record.
+  const isJoint = environment === "production" || said.outcome !== "executed";
+  /** @type {Record<string, string>} */
+  const shown = requestId ? { claim: `request/${requestId}` } : {};
+  const signed = isJoint ? await signAct(said.outcome, environment, { path, body: said }, shown) : {};
+  return (await post(path, { ...said, ...signed, reason })).body;
 }

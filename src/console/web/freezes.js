@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { errorBox, field, h, offerOperations, select, timeTag, toast } from "./dom.js";
+import { signAct } from "./passkey.js";
 import { formatTime } from "./words.js";
 
 /**
@@ -17,6 +18,18 @@ function describeScope(scope) {
   if (scope.reads !== undefined) return `the reads of caller ${scope.reads.issuer}/${scope.reads.subject}`;
   if (scope.caller === undefined) return `the operation ${scope.operation}`;
   return `the money of caller ${scope.caller.issuer}/${scope.caller.subject}`;
+}
+
+/**
+ * Returns the name of a scope, as statements have it.
+ * @param {Scope} scope
+ */
+function scopeName(scope) {
+  if (typeof scope === "string") return scope;
+  if (scope.gateClock) return `gate-clock/${scope.gateClock}`;
+  if (scope.reads !== undefined) return `reads/${scope.reads.issuer}/${scope.reads.subject}`;
+  if (scope.caller === undefined) return `operation/${scope.operation}`;
+  return `caller/${scope.caller.issuer}/${scope.caller.subject}`;
 }
 
 /**
@@ -203,7 +216,14 @@ async function unfreeze({ environment, scope, saidUnfrozen }, redraw) {
     ],
     label: `Unfreeze in ${environment}`,
     check: reason.check,
-    perform: async () => (await post("freezes/lift", { environment, scope, reason: reason.text() })).body,
+    perform: async () => {
+      const request = { path: "freezes/lift", body: { environment, scope } };
+      const signed =
+        environment === "production"
+          ? await signAct("unfreezing", environment, request, { freeze: scopeName(scope) })
+          : {};
+      return (await post(request.path, { ...request.body, ...signed, reason: reason.text() })).body;
+    },
   });
   if (answer) {
     if (answer.missing > 0) toast("Recorded. One more operator must confirm it.", "warn");

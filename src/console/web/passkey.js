@@ -1,4 +1,4 @@
-// Passkeys: the signature of a vote, and the enrolment of a person's own key.
+// Passkeys: the signature of a vote or of an act of two people, and the enrolment of a person's own key.
 
 import { get, post } from "./api.js";
 import { ask } from "./dialog.js";
@@ -46,9 +46,9 @@ async function sign(rpId, credentials, challenge) {
   /** @type {PublicKeyCredentialRequestOptions} */
   const publicKey = { challenge, rpId, allowCredentials, userVerification: "required", timeout: TIMEOUT_MS };
   const credential = await navigator.credentials.get({ publicKey }).catch((error) => {
-    throw new Error(`Nothing was signed, and no vote was cast. ${error.message}`);
+    throw new Error(`Nothing was signed, and nothing was changed. ${error.message}`);
   });
-  if (!(credential instanceof PublicKeyCredential)) throw new Error("Nothing was signed, and no vote was cast.");
+  if (!(credential instanceof PublicKeyCredential)) throw new Error("Nothing was signed, and nothing was changed.");
   const { response } = credential;
   if (!(response instanceof AuthenticatorAssertionResponse)) throw new Error("The passkey did not sign.");
   return {
@@ -81,6 +81,30 @@ export async function signVote(hold, { fingerprint, causes }) {
     throw new Error("The gate asks for a signature on other amounts than this page shows. Nothing was signed.");
   const signed = await sign(asked.rpId, asked.credentials, await sha256(asked.statement));
   return { nonce: asked.nonce, ...signed };
+}
+
+/**
+ * Has a passkey sign an act of two people, where the policies in force want it signed: asks for the statement, and
+ * compares it with what this page shows. Returns what the act's request must have besides.
+ * @param {SignableAct} act
+ * @param {string | null} environment null for a set of policies, which is one for all
+ * @param {{ path: string, body?: unknown }} request of the act; its path with `/challenge` asks for the statement
+ * @param {Record<string, string>} shown the facts of the act that this page shows
+ * @returns {Promise<{ signature?: VoteSignature }>}
+ */
+export async function signAct(act, environment, { path, body }, shown) {
+  /** @type {{ signing: Signing | null }} */
+  const { signing } = (await get("signing")).body;
+  if (!signing?.acts.includes(act)) return {};
+  /** @type {{ nonce: string, statement: string, rpId: string, credentials: string[] }} */
+  const asked = (await post(`${path}/challenge`, body)).body;
+  const stated = JSON.parse(asked.statement);
+  const isShown = Object.entries({ act, ...shown }).every(([name, value]) => stated.act[name] === value);
+  const isHere = environment === null || stated.environment === environment;
+  if (stated.statement !== "sluice-act-1" || !isHere || !isShown)
+    throw new Error("The gate asks for a signature on something else than this page shows. Nothing was signed.");
+  const signed = await sign(asked.rpId, asked.credentials, await sha256(asked.statement));
+  return { signature: { nonce: asked.nonce, ...signed } };
 }
 
 /**

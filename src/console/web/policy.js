@@ -5,7 +5,7 @@ import { ask, reasonField } from "./dialog.js";
 import { badge, errorBox, fill, h, timeTag, toast } from "./dom.js";
 import { explainSection } from "./explain.js";
 import { hindsight } from "./hindsight.js";
-import { passkeySection } from "./passkey.js";
+import { passkeySection, signAct } from "./passkey.js";
 import { passTables, ruleItem, versionCode } from "./tables.js";
 import { trialSection } from "./trial.js";
 import { EFFECTS, formatAgo, personName } from "./words.js";
@@ -137,7 +137,9 @@ function candidateSection(app, { candidate, version: now }, refresh) {
       versionCode(candidate.version),
       " was loaded ",
       timeTag(formatAgo(candidate.since), candidate.since),
-      ". It may allow more than the version in force, so two policy admins must approve it.",
+      candidate.mustSign
+        ? ". Two policy admins must sign it with their passkeys before it comes into force."
+        : ". It may allow more than the version in force, so two policy admins must approve it.",
     ),
     h(
       "p",
@@ -208,7 +210,13 @@ async function agree(candidate, now, refresh) {
         : `Approve ${candidate.version.slice(0, 8)}`,
     kind: "good",
     check: reason.check,
-    perform: async () => (await post(`policies/${candidate.version}/agree`, { reason: reason.text() })).body,
+    perform: async () => {
+      const path = `policies/${candidate.version}/agree`;
+      const signed = candidate.mustSign
+        ? await signAct("activation", null, { path }, { from: now, to: candidate.version })
+        : {};
+      return (await post(path, { ...signed, reason: reason.text() })).body;
+    },
   });
   if (!answer) return;
   toast(

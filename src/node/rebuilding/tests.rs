@@ -92,3 +92,21 @@ fn a_journal_that_was_not_told_before_the_loss_is_awaited_again() {
     assert_eq!(untold("other", &["leads"], 0), None, "somebody else is awaited");
     assert_eq!(untold("leads", &["leads"], 0), None, "the store is rebuilt from its journal");
 }
+
+/// It may have another history behind the same number, which no other journal would be asked for.
+#[test]
+fn of_journals_that_know_as_much_one_leads_whose_gate_met_the_lost_store() {
+    let met = |name: &str, facts: NodeFacts| Member { told: written_facts(&facts), ..member(name, 0, 9) };
+    let came_back = met("a", facts(0, 9));
+    let well = met("b", NodeFacts { well_at: Some(StoreTime::default()), ..facts(0, 9) });
+    let closed = met("c", NodeFacts { closed_by: Some(Forgotten::default()), ..facts(0, 9) });
+    let fuller = met("d", facts(0, 10));
+    let leader = |came: &[&Member]| {
+        let gathered = NodesAtLoss { lost: StoreTime::default(), came: came.to_vec(), missing: Vec::new() };
+        gathered.leader().map(|member| member.node.to_string())
+    };
+    assert_eq!(leader(&[&came_back, &well]).as_deref(), Some("b"));
+    assert_eq!(leader(&[&came_back, &closed]).as_deref(), Some("c"));
+    assert_eq!(leader(&[&came_back]).as_deref(), Some("a"));
+    assert_eq!(leader(&[&well, &fuller]).as_deref(), Some("d"), "it knows more");
+}

@@ -5,6 +5,7 @@
 //! keys of the sets of then and of the moment when the payment was sent. What the log does not say at all, such as a payment
 //! that it says nobody was asked about, no signature proves.
 
+mod acts;
 mod record;
 mod report;
 mod story;
@@ -12,7 +13,7 @@ mod story;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use record::PaymentRecord;
-pub use report::{PaymentProof, PeopleReport, SetBreak, Unproved, VerifiedSigner, VoteFault};
+pub use report::{ActProof, PaymentProof, PeopleReport, SetBreak, Unproved, UnprovedAct, VerifiedSigner, VoteFault};
 
 use crate::audit::{EntryKind, FlawPlace};
 use crate::base::ids::{Environment, HoldId};
@@ -58,16 +59,18 @@ struct PeopleWalk<'w> {
     sets: &'w KnownSets,
     environment: Environment,
     in_force: Option<String>,
-    /// How many of the vouched sets have taken force; `None` where the one in force is no next one of these.
-    position: Option<usize>,
+    /// Whether the set in force is the next one of those that are vouched for, or people of a proved one signed it.
+    is_proved: bool,
     /// How far the sets have come that were vouched for.
     furthest: usize,
-    /// The vouched sets that were in force so far.
+    /// The proved sets that were in force so far.
     proved: BTreeSet<&'w str>,
     holds: BTreeMap<HoldId, HoldStory<'w>>,
     /// The holds of claims that wait.
     waiting: BTreeMap<&'w str, HoldId>,
     nonces: BTreeSet<&'w str>,
+    /// The number of the last entry by which each freeze was made.
+    frozen: BTreeMap<&'w str, u64>,
 }
 
 impl<'w> PeopleWalk<'w> {
@@ -76,12 +79,13 @@ impl<'w> PeopleWalk<'w> {
             sets,
             environment,
             in_force: None,
-            position: None,
+            is_proved: false,
             furthest: 0,
             proved: BTreeSet::new(),
             holds: BTreeMap::new(),
             waiting: BTreeMap::new(),
             nonces: BTreeSet::new(),
+            frozen: BTreeMap::new(),
         }
     }
 
@@ -130,10 +134,23 @@ impl<'w> PeopleWalk<'w> {
                 self.waiting.retain(|_, waiting| waiting != hold);
                 hold
             }
+            PeopleEntry::Acted(acted) => {
+                report.acts.extend(self.prove_act(acted, (number, entry)));
+                let Some(hold) = &acted.hold else { return };
+                hold
+            }
+            PeopleEntry::Frozen(name) => {
+                self.frozen.insert(name, number);
+                return;
+            }
             PeopleEntry::OfHold(hold) => hold,
             PeopleEntry::Incomplete(kind, hold) => {
-                if *kind == EntryKind::Sending {
-                    report.payments.push(incomplete(self.environment, (number, entry), *kind));
+                match kind {
+                    EntryKind::Sending => report.payments.push(incomplete(self.environment, (number, entry), *kind)),
+                    EntryKind::Unfrozen | EntryKind::Executed | EntryKind::Undone | EntryKind::Abandoned => {
+                        report.acts.push(self.incomplete_act(*kind, (number, entry)));
+                    }
+                    _ => {}
                 }
                 match hold {
                     Some(hold) => {
@@ -155,30 +172,35 @@ impl<'w> PeopleWalk<'w> {
         let before = set.before.as_deref().unwrap_or(&set.policy);
         let in_force = self.in_force.clone().unwrap_or_else(|| before.to_owned());
         self.establish(before);
-        if in_force != before {
+        let follows = in_force == before;
+        if !follows {
             let (took, before) = (set.policy.clone(), before.to_owned());
             report.breaks.push((place.clone(), SetBreak { took, before, in_force }));
         }
         if self.in_force.as_deref() != Some(&set.policy) {
-            self.replace(&set.policy);
+            let is_signed = follows && self.is_signed(set);
+            self.replace(&set.policy, is_signed);
         }
     }
 
     /// The first set that the log names was in force before.
     fn establish(&mut self, policy: &str) {
         if self.in_force.is_none() {
-            self.replace(policy);
+            self.replace(policy, false);
         }
     }
 
-    /// A set takes force: it is proved if it is one of the next that are vouched for. One that was in force before and was
-    /// replaced is no next one.
-    fn replace(&mut self, policy: &str) {
+    /// A set takes force: it is proved if it is one of the next that are vouched for, or if people of the proved set before
+    /// signed it. One that was in force before and was replaced is no next one.
+    fn replace(&mut self, policy: &str, is_signed: bool) {
         let vouched = &self.sets.vouched;
         let next = vouched.iter().enumerate().skip(self.furthest).find(|(_, vouched)| *vouched == policy);
-        self.position = next.map(|(at, _)| at);
+        self.is_proved = is_signed || next.is_some();
         if let Some((at, policy)) = next {
             self.furthest = at.saturating_add(1);
+            self.proved.insert(policy);
+        }
+        if let Some((policy, _)) = self.sets.sets.get_key_value(policy).filter(|_| is_signed) {
             self.proved.insert(policy);
         }
         self.in_force = Some(policy.to_owned());
@@ -190,7 +212,7 @@ impl<'w> PeopleWalk<'w> {
         if in_force != decided {
             return Err(Unproved::OtherSet { decided: decided.to_owned(), in_force: in_force.to_owned() });
         }
-        if self.position.is_none() {
+        if !self.is_proved {
             return Err(Unproved::NotVouched(in_force.to_owned()));
         }
         self.sets.sets.get(in_force).ok_or_else(|| Unproved::UnknownSet(in_force.to_owned()))

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::audit::{EntryKind, FlawPlace};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId};
-use crate::ledger::{Outstanding, StoreTime};
+use crate::ledger::{Number, Outstanding, StoreTime};
+use crate::people::signed_act::SignedAct;
 use crate::policy::{Operands, causes_digest};
 use crate::stations::claim::Owner;
 use crate::stations::hold::{SignedAmounts, SignedVote};
@@ -38,6 +39,10 @@ pub(super) enum PeopleEntry {
     /// A hold was rejected, cancelled or blocked, or expired.
     Ended(HoldId, EntryKind),
     Sent(Box<SentEntry>),
+    /// An act of two people.
+    Acted(Box<ActEntry>),
+    /// A freeze was made.
+    Frozen(String),
     /// Another entry of a hold.
     OfHold(HoldId),
     /// An entry of one of these kinds lacks what an auditor needs.
@@ -48,6 +53,21 @@ pub(super) enum PeopleEntry {
 pub(super) struct SetEntry {
     pub policy: String,
     pub before: Option<String>,
+    pub signed: Option<SignedAct>,
+}
+
+/// The entry by which the second of two people did something.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ActEntry {
+    pub what: EntryKind,
+    pub hold: Option<HoldId>,
+    pub freeze: Option<String>,
+    pub claim: Option<String>,
+    pub attempt: Option<Number>,
+    /// The digest of the record of upstream that people showed.
+    pub shown: Option<Fingerprint>,
+    pub signed: Option<SignedAct>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -185,6 +205,15 @@ fn parse_entry(entry: &Value) -> Option<PeopleEntry> {
         EntryKind::Voted => form(entry).map(|voted| PeopleEntry::Voted(Box::new(voted))),
         EntryKind::Withdrawn => form(entry).map(PeopleEntry::Withdrawn),
         EntryKind::Sending => form(entry).map(|sent| PeopleEntry::Sent(Box::new(sent))),
+        EntryKind::Frozen => return entry.get("freeze")?.as_str().map(|name| PeopleEntry::Frozen(name.to_owned())),
+        // A rebuild may lift `restored` by itself; otherwise a person lifts a freeze, and gives a call up.
+        EntryKind::Unfrozen | EntryKind::Executed | EntryKind::Undone | EntryKind::Abandoned
+            if entry.get("saidBy").is_some()
+                || kind == EntryKind::Abandoned
+                || (kind == EntryKind::Unfrozen && entry.get("freeze").and_then(Value::as_str) != Some("restored")) =>
+        {
+            form(entry).map(|acted| PeopleEntry::Acted(Box::new(acted)))
+        }
         EntryKind::Rejected | EntryKind::Expired | EntryKind::Cancelled | EntryKind::Blocked => {
             return Some(PeopleEntry::Ended(hold?, kind));
         }

@@ -19,6 +19,37 @@ pub struct PeopleReport {
     pub others: u64,
     /// Sets that took force in place of another set than the one in force.
     pub breaks: Vec<(FlawPlace, SetBreak)>,
+    /// The acts of two people that must be signed, and those of which it is not known.
+    pub acts: Vec<ActProof>,
+}
+
+/// One act of two people.
+#[derive(Debug)]
+pub struct ActProof {
+    pub environment: Environment,
+    pub number: u64,
+    pub at: StoreTime,
+    pub place: FlawPlace,
+    pub act: String,
+    /// Each person, as in groups, and the name of the passkey.
+    pub signers: Vec<(String, String)>,
+    /// Why it is not proved.
+    pub fault: Option<UnprovedAct>,
+}
+
+/// The reasons why nothing proves who did something.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UnprovedAct {
+    #[error("nothing proves the set in force, {0}: you do not vouch for it (`--root`) as the next one")]
+    NotVouched(String),
+    #[error("the set in force wants the signatures of two people, and the entry has none")]
+    NotSigned,
+    #[error("its entry lacks a part that the proof needs, or has another form")]
+    Incomplete,
+    #[error("the signatures are for another act")]
+    OtherAct,
+    #[error("{0} of 2 signatures are proved with keys of the set in force")]
+    TooFew(usize),
 }
 
 /// A set took force in place of another than the one in force: an activation between them is missing.
@@ -129,7 +160,12 @@ impl PeopleReport {
         self.payments.iter().filter(|payment| payment.fault.is_some()).count()
     }
 
+    /// Returns how many acts are not proved.
+    pub fn unproved_acts(&self) -> usize {
+        self.acts.iter().filter(|act| act.fault.is_some()).count()
+    }
+
     pub fn is_proved(&self) -> bool {
-        self.unproved() == 0 && self.breaks.is_empty()
+        self.unproved() == 0 && self.unproved_acts() == 0 && self.breaks.is_empty()
     }
 }

@@ -9,8 +9,31 @@ use crate::policy::rules::Rules;
 use crate::policy::words::Groups;
 use crate::policy::words::Need;
 
-/// Returns a finding for each approval that cannot be completed for some member's own request.
+/// One more than must sign an act.
+const PEOPLE_WITH_KEYS: usize = 3;
+
+/// Returns a finding for each approval that cannot be completed for some member's own request, and for signed acts that too
+/// few people could sign.
 pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
+    let mut findings = unreachable_approvals(policies);
+    let signing = policies.rules.signing.as_ref().filter(|signing| !signing.acts.is_empty());
+    let people = signing.map(|signing| {
+        let subjects = signing.passkeys.values().map(|passkey| subject(&passkey.person).to_lowercase());
+        subjects.collect::<BTreeSet<String>>().len()
+    });
+    if let Some(people) = people.filter(|people| *people < PEOPLE_WITH_KEYS)
+        && let Some((file, (line, column))) = policies.place_of("signing", "")
+    {
+        let text = format!(
+            "`acts` needs {PEOPLE_WITH_KEYS} people with passkeys, so that two can sign without any one of them; {people} have one"
+        );
+        let finding = Finding::error(file, text).at(format!("{line}:{column}"));
+        findings.push(finding.remedy("have more people enrol first"));
+    }
+    findings
+}
+
+fn unreachable_approvals(policies: &Policies) -> Vec<Finding> {
     let each = policies.rules.approvals.iter();
     each.filter_map(|(name, approval)| {
         let (file, (line, column)) = policies.place_of("approval", name)?;

@@ -131,3 +131,21 @@ fn whoever_could_sign_besides_makes_a_set_looser() {
     let version = |text: &str| read_with(&[text], true).unwrap().version().to_owned();
     assert_ne!(version(&now), version(&set(SIGNING, &four)));
 }
+
+#[test]
+fn acts_are_signed_where_three_people_have_keys_and_their_removal_loosens() {
+    let keys = keys();
+    let three = of_three(&keys);
+    let signing = |acts: &str| format!("{SIGNING}acts = [{acts}]\n");
+    let policies = read_with(&[&set(&signing("\"activation\", \"absent\""), &three)], true).unwrap();
+    assert_eq!(policies.rules.signing.unwrap().acts, [SignableAct::Activation, SignableAct::Absent].into());
+    let few = set(&signing("\"activation\""), &three[..2]);
+    let wrong_of = |text: &str| wrong(&[text], true);
+    assert!(wrong_of(&few).contains("`acts` needs 3 people with passkeys"), "{}", wrong_of(&few));
+    assert!(wrong_of(&set(&signing("\"freezing\""), &three)).contains("`acts` cannot be `freezing`"));
+    let (none, all) = (set(SIGNING, &three), set(&signing("\"executed\", \"unfreezing\""), &three));
+    let (more, less) = (compared(&none, &all), compared(&all, &none));
+    assert_eq!((more.direction, less.direction), (Direction::OnlyTightens, Direction::Loosens));
+    let text = less.to_string();
+    assert!(text.contains("acts of `executed` need not be signed any more (looser)"), "{text}");
+}

@@ -54,7 +54,9 @@ pub use outcomes::{
 pub use owner::Owner;
 pub use past_attempts::{AttemptEnd, Executions, PastAttempt};
 pub use reconcile::{LookupResult, RecordMismatch, RecordPage, is_record_of, judge, page_of};
-pub use resolutions::{HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly, shown_attempt};
+pub use resolutions::{
+    HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly, shown_attempt, shown_attempt_of,
+};
 pub use state::{
     Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState,
     SentRequest, StoredAnswer, after,

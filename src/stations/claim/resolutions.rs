@@ -11,6 +11,7 @@ use super::state::{Claim, ClaimEvent, ClaimState, NextState, StoredAnswer, entry
 use super::stored_form::encode_claim;
 use super::terms::Terms;
 use crate::audit::{Entry, EntryKind};
+use crate::base::digest::Fingerprint;
 use crate::ledger::{Commit, Keep, NodeId, Number, Sender, Step, StoreTime, Versioned};
 
 /// The reasons why a resolution is refused.
@@ -123,19 +124,38 @@ pub fn say_jointly(
 /// Returns the attempt that upstream's record shows, also against what was said or believed of the call before, and the
 /// entry of the first of two people who show it.
 pub fn shown_attempt(here: Versioned<'_, Claim>, person: &Owner) -> Result<(Number, Entry), ResolveRefusal> {
-    let past = match &here.value.state {
-        ClaimState::Sending { .. } | ClaimState::Done { executed: true, .. } => None,
-        // What upstream itself refused, its record does not show.
-        _ => {
-            let attempts = &here.value.attempts;
-            attempts.iter().rev().find(|past| !past.end.is_proved_not_executed()).or(attempts.last())
-        }
-    };
-    let attempt = past.ok_or(ResolveRefusal::NotInDoubt)?.number;
+    let attempt = shown_attempt_of(here.value).ok_or(ResolveRefusal::NotInDoubt)?;
     if here.value.is_asked_by(person) {
         return Err(ResolveRefusal::Owner);
     }
     Ok((attempt, entry(EntryKind::SaidExecuted, here.key, here.value, attempt)))
+}
+
+/// Returns the attempt that upstream's record shows.
+pub fn shown_attempt_of(claim: &Claim) -> Option<Number> {
+    let past = match &claim.state {
+        ClaimState::Sending { .. } | ClaimState::Done { executed: true, .. } => None,
+        // What upstream itself refused, its record does not show.
+        _ => {
+            let attempts = &claim.attempts;
+            attempts.iter().rev().find(|past| !past.end.is_proved_not_executed()).or(attempts.last())
+        }
+    };
+    past.map(|past| past.number)
+}
+
+impl Claim {
+    /// Forgets the first of two words on an attempt in doubt, where it does not count.
+    pub fn forget_word_unless(&mut self, word: JointWord, counts: impl Fn(&Owner) -> bool) {
+        let ClaimState::Unknown { said_absent, said_abandoned, .. } = &mut self.state else { return };
+        let said = match word {
+            JointWord::Absent => said_absent,
+            JointWord::Abandoned => said_abandoned,
+        };
+        if said.as_ref().is_some_and(|one| !counts(one)) {
+            *said = None;
+        }
+    }
 }
 
 /// Records that people showed upstream's record of an attempt.
@@ -147,11 +167,11 @@ pub fn say_executed(
     node: &NodeId,
     terms: &Terms,
 ) -> Result<Commit, ResolveRefusal> {
-    let status = answer.status;
+    let (status, shown) = (answer.status, Fingerprint::of(&[&answer.body]));
     let (mut commit, _) = settle(here, attempt, ClaimEvent::Found(answer), node, terms)
         .map_err(|Superseded| ResolveRefusal::NotInDoubt)?;
     let entry = entry(EntryKind::Executed, here.key, here.value, attempt).with("status", status);
-    commit.entry = entry.with("saidBy", people.to_vec()).with("reason", reason).to_bytes();
+    commit.entry = entry.with("shown", shown).with("saidBy", people.to_vec()).with("reason", reason).to_bytes();
     Ok(commit)
 }
 
@@ -165,7 +185,6 @@ mod tests {
     use super::super::past_attempts::AttemptEnd;
     use super::super::state::{Claim, DoubtCause, SentRequest};
     use super::*;
-    use crate::base::digest::Fingerprint;
     use crate::base::ids::{Environment, OperationId, RequestId, TraceId};
     use crate::ledger::{JournalId, Kind, Number, RecordKey, StoreTime};
 

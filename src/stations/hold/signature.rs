@@ -46,9 +46,7 @@ pub struct SentSignature {
 /// The reasons why a signature is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SignatureError {
-    #[error(
-        "it answers no challenge of yours for this hold: it was used before, is older than five minutes, or another's"
-    )]
+    #[error("it answers no challenge of yours for this: it was used before, is older than five minutes, or another's")]
     NoChallenge,
     #[error("other policies took force since you were asked to sign")]
     OtherPolicies,

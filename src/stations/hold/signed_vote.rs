@@ -110,12 +110,7 @@ impl VoteChallenge {
     pub fn record(&self, here: Versioned<'_, Hold>, person: &Owner, node: &NodeId) -> Commit {
         let environment = here.key.environment;
         let of = ChallengeRecord { person: person.clone(), hold: here.value.id.clone(), challenge: self.clone() };
-        let keep = Keep::For { whole: CHALLENGE_TIME, spent: Duration::ZERO };
-        let step = Step::Create {
-            key: challenge_key(environment, &self.nonce),
-            value: json::to_record(&of, FORMAT).into(),
-            keep,
-        };
+        let step = ask(environment, &self.nonce, json::to_record(&of, FORMAT));
         let entry = Entry::of(EntryKind::Challenged).by(&person.issuer, &person.subject).with("hold", of.hold.as_str());
         let entry = entry.with("nonce", self.nonce.as_str()).with("policy", self.policy.as_str());
         Commit { environment, node: node.clone(), steps: vec![step], entry: entry.to_bytes() }
@@ -127,6 +122,12 @@ impl VoteChallenge {
         let read: ChallengeRecord = json::from_record(bytes, FORMAT).ok()?;
         (read.person == *person && read.hold == *hold).then_some(read.challenge)
     }
+}
+
+/// Keeps a challenge for as long as a person has to sign.
+pub fn ask(environment: Environment, nonce: &str, challenge: String) -> Step {
+    let keep = Keep::For { whole: CHALLENGE_TIME, spent: Duration::ZERO };
+    Step::Create { key: challenge_key(environment, nonce), value: challenge.into(), keep }
 }
 
 /// Returns the key of a challenge.
@@ -163,21 +164,31 @@ impl SentSignature {
         let signed =
             SignedVote { challenge: asked, credential: self.credential.clone(), assertion: self.assertion.clone() };
         let now = signed.verify(call, person, (environment, signing))?;
-        let key = counter_key(environment, &self.credential);
-        let before = counter.and_then(|record| Some((record.version, counter_of(record)?)));
-        let is_stuck = before.is_some_and(|(_, before)| before > 0 && now <= before);
-        if is_stuck {
-            return Err(SignatureError::Copied);
-        }
-        let value = json::to_record(&CounterRecord { counter: now }, FORMAT).into();
-        let note = match before {
-            None => Step::Create { key, value, keep: Keep::Forever },
-            Some((version, before)) if before == now => Step::Version { key, version },
-            Some((version, _)) => Step::Replace { key, version, value, keep: Keep::Forever },
-        };
-        let used = Step::Delete { key: challenge_key(environment, &self.nonce), version: record.version };
-        Ok((signed, vec![used, note]))
+        Ok((signed, answered(environment, self, now, (record, counter))?))
     }
+}
+
+/// Returns the steps that use a challenge up and note the counter `now` of the passkey that answered it.
+pub fn answered(
+    environment: Environment,
+    sent: &SentSignature,
+    now: u32,
+    (challenge, counter): (&Record, Option<&Record>),
+) -> Result<Vec<Step>, SignatureError> {
+    let key = counter_key(environment, &sent.credential);
+    let before = counter.and_then(|record| Some((record.version, counter_of(record)?)));
+    let is_stuck = before.is_some_and(|(_, before)| before > 0 && now <= before);
+    if is_stuck {
+        return Err(SignatureError::Copied);
+    }
+    let value = json::to_record(&CounterRecord { counter: now }, FORMAT).into();
+    let note = match before {
+        None => Step::Create { key, value, keep: Keep::Forever },
+        Some((version, before)) if before == now => Step::Version { key, version },
+        Some((version, _)) => Step::Replace { key, version, value, keep: Keep::Forever },
+    };
+    let used = Step::Delete { key: challenge_key(environment, &sent.nonce), version: challenge.version };
+    Ok(vec![used, note])
 }
 
 fn counter_of(record: &Record) -> Option<u32> {

@@ -75,8 +75,13 @@ impl Connected {
     /// The status of a read, or nothing where there was no connection.
     fn read(&self, token: &str) -> Result<u16, ()> {
         canary::plant(token);
-        let sent = self.runtime.block_on(async { self.client.get(&self.url).bearer_auth(token).send().await });
-        sent.map(|answer| answer.status().as_u16()).map_err(drop)
+        self.runtime.block_on(async {
+            let answer = self.client.get(&self.url).bearer_auth(token).send().await.map_err(drop)?;
+            let status = answer.status().as_u16();
+            // A connection is free for the next read only when the body has been read to its end.
+            answer.bytes().await.map_err(drop)?;
+            Ok(status)
+        })
     }
 }
 

@@ -1,7 +1,10 @@
 //! A looser set of policies takes force when two people agree, and not before.
 
+use std::io::BufRead as _;
+
 use serde_json::{Value, json};
 
+use super::crowds::stream;
 use super::{PEOPLE, ask, audited, console, operator, token_of};
 use crate::cases::nodes::setup;
 use crate::support::clock::wait_until;
@@ -44,6 +47,35 @@ fn candidate(gate: &Gate, other_than: &str) -> String {
     let found = || shown(gate)["candidate"]["version"].as_str().filter(|found| *found != other_than).map(str::to_owned);
     wait_until("a set waits", || found().is_some());
     found().unwrap()
+}
+
+/// No commit tells of it, so that the number is the one before.
+#[test]
+fn a_set_that_waits_is_announced() {
+    let upstream = Upstream::start();
+    let gate = guarded(Setup::of(&upstream)).start();
+    let (status, mut lines) = stream(&gate, &admin("anna"));
+    assert_eq!(status, 200);
+    let mut event = || {
+        let (mut line, mut silences) = (String::new(), 0);
+        while !line.contains("\"production\"") {
+            line.clear();
+            lines.read_line(&mut line).unwrap();
+            silences += u32::from(line.starts_with(':'));
+            assert!(silences < 4, "nothing is announced");
+        }
+        line
+    };
+    let mut last = event();
+    write(&gate, LARGE);
+    loop {
+        let next = event();
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    candidate(&gate, "");
 }
 
 fn agree(gate: &Gate, subject: &str, version: &str) -> Answer {

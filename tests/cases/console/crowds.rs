@@ -78,7 +78,7 @@ fn sessions_of_all_people_are_bounded_and_those_that_ended_make_room() {
 }
 
 /// Opens a stream of changes, and gives its status.
-fn stream(gate: &Gate, token: &str) -> (u16, BufReader<TcpStream>) {
+pub(super) fn stream(gate: &Gate, token: &str) -> (u16, BufReader<TcpStream>) {
     let mut socket = TcpStream::connect(gate.console().unwrap()).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!("Host: gate.example\r\nAuthorization: Bearer {token}\r\n");

@@ -8,7 +8,7 @@ use super::{PEOPLE, ask, console, token_of};
 use crate::cases::belief::write_contract;
 use crate::cases::claims::{named, pay as swap, told};
 use crate::cases::holds;
-use crate::cases::nodes::setup;
+use crate::cases::nodes::{all_have_it, setup};
 use crate::support::clock::wait_until;
 use crate::support::gate::EVERYTHING;
 use crate::support::{Answer, Gate, Redis, Setup, Upstream, get, post};
@@ -247,7 +247,7 @@ fn nobody_votes_while_the_store_waits_for_the_journal_of_another_gate() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = ["left", "right"].map(|node| of_one(&upstream, &redis, node).start().ready());
     let hold = holds::held(&left, "r-1");
-    wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    all_have_it(&redis);
     left.signal("STOP");
     holds::held(&right, "r-2");
     let right = right.kill();
@@ -372,7 +372,7 @@ fn a_set_that_took_force_while_a_gate_stood_still_is_in_force_again_with_the_awa
     let [left, right] = ["left", "right"].map(|node| with(setup(&upstream, &redis.url(), node), LOOSE).start().ready());
     assert_eq!(pay(&left, "r-1", "80").status, 200);
     let first = version(&left);
-    wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    all_have_it(&redis);
     left.signal("STOP");
     write(&right, TIGHT);
     wait_until("the set is in force", || version(&right) != first);

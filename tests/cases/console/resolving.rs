@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{PEOPLE, ask, audited, body, console, in_doubt, operator, swap, token_of, told};
 use crate::support::clock::{PATIENCE, Watch};
-use crate::support::shape::{examples, operation, path};
+use crate::support::shape::{operation, path, record_of};
 use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
 
 fn resolve(gate: &Gate, request: &str, who: &str, body: Value) -> Answer {
@@ -30,13 +30,6 @@ fn absent_now(gate: &Gate, request: &str, who: &str) -> Answer {
 
 fn show(gate: &Gate, request: &str) -> Answer {
     ask(gate, "GET", &format!("requests/production/{request}"), &operator("ops-1"), None)
-}
-
-/// A record as upstream gives it, of this requestId.
-fn record(id: &str, request_id: &str) -> Value {
-    let mut record: Value = serde_json::from_slice(&examples(operation(id), "answer-good-")[0].1).unwrap();
-    record["transferDetails"]["requestId"] = json!(request_id);
-    record
 }
 
 #[test]
@@ -104,9 +97,9 @@ fn executed_takes_the_record_which_the_caller_then_hears() {
     };
     let say = |record: Value| say_as("ops-1", record);
     assert_eq!(say(json!({"id": "x"})).status, 400, "it is no record of a swap");
-    let another = say(record("createSwap", "another"));
+    let another = say(record_of("createSwap", "another"));
     assert_eq!(another.violations(), ["/record const"], "it bears another requestId");
-    let record = record("createSwap", "lost-2");
+    let record = record_of("createSwap", "lost-2");
     // Two people show the same record; neither of them requested the call.
     assert_eq!(told(&say_as("test", record.clone())), (403, "FORBIDDEN".to_owned()), "its owner");
     let first = say(record.clone());
@@ -146,8 +139,8 @@ fn a_record_of_something_else_is_not_taken() {
     let say = |record: Value| {
         resolve(&gate, "lost-3", "ops-1", json!({"outcome": "executed", "record": record, "reason": "r"}))
     };
-    assert_eq!(say(record("createOfframp", "another")).violations(), ["/record const"]);
-    let mut other = record("createOfframp", "lost-3");
+    assert_eq!(say(record_of("createOfframp", "another")).violations(), ["/record const"]);
+    let mut other = record_of("createOfframp", "lost-3");
     other["transferDetails"]["source"]["amount"] = json!(999_999);
     assert_eq!(say(other).violations(), ["/record const"]);
     assert_eq!(show(&gate, "lost-3").json()["state"], "unknown");

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::stand_ins::name;
 use super::{RULES, all_agree, answered, approver, ask, gate, held, on_redis, person, say, swap, text};
+use crate::cases::nodes::all_have_it;
 use crate::support::clock::wait_until;
 use crate::support::shape::{operation, valid};
 use crate::support::{Answer, Gate, Redis, Setup, Upstream, get, post};
@@ -23,7 +24,7 @@ impl Awaiting {
         let [here, away] = ["here", "away"]
             .map(|node| on_redis(gate(&upstream, RULES).short_quiet_time(), &redis, node).start().ready());
         before(&here);
-        wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+        all_have_it(&redis);
         here.signal("STOP");
         assert_eq!(swap("of-the-other", "5").send(away.production()).status, 201);
         let away = away.kill();

@@ -15,6 +15,7 @@ mod replayed;
 mod restored;
 mod room;
 mod signed;
+mod signed_acts;
 mod stand_ins;
 mod watching;
 

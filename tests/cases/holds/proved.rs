@@ -16,7 +16,7 @@ use crate::support::soft_key::{SoftKey, encoded};
 use crate::support::{Gate, Setup, Upstream};
 
 /// What root does to entries, each with what it says.
-type Forgery<'f> = &'f dyn Fn(&mut Vec<(Outstanding, Value)>);
+pub(super) type Forgery<'f> = &'f dyn Fn(&mut Vec<(Outstanding, Value)>);
 
 /// The version of the set in force.
 fn version(gate: &Gate) -> String {
@@ -54,7 +54,7 @@ fn verify(folder: &Path, roots: &[&str], output: &str) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
 
-fn proofs(folder: &Path, roots: &[&str]) -> (i32, Value) {
+pub(super) fn proofs(folder: &Path, roots: &[&str]) -> (i32, Value) {
     let (code, text) = verify(folder, roots, "json");
     (code, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}")))
 }
@@ -74,7 +74,7 @@ fn journal(folder: &Path) -> PathBuf {
 }
 
 /// Writes the audit file again as root can: with hashes that fit.
-fn rewrite(folder: &Path, change: Forgery<'_>) {
+pub(super) fn rewrite(folder: &Path, change: Forgery<'_>) {
     let path = journal(folder);
     let (mut header, mut entries): (Option<FileHeader>, _) = (None, Vec::new());
     for line in fs::read_to_string(&path).unwrap().lines() {
@@ -97,7 +97,12 @@ fn rewrite(folder: &Path, change: Forgery<'_>) {
 }
 
 /// Returns an entry of a kind of a request.
-fn found<'e>(entries: &'e mut [(Outstanding, Value)], what: &str, request: &str, nth: usize) -> &'e mut Value {
+pub(super) fn found<'e>(
+    entries: &'e mut [(Outstanding, Value)],
+    what: &str,
+    request: &str,
+    nth: usize,
+) -> &'e mut Value {
     let is_it = |says: &Value| says["what"] == what && says["requestId"] == request;
     entries.iter_mut().map(|(_, says)| says).filter(|says| is_it(says)).nth(nth).unwrap()
 }

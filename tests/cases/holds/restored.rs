@@ -8,6 +8,7 @@ use super::{
     PEOPLE, RULES, all_agree, answered, approver, ask, claims, gate, held, on_redis, say, sent, signed, state, swap,
     text,
 };
+use crate::cases::nodes::all_have_it;
 use crate::support::clock::wait_until;
 use crate::support::{Gate, Redis, Setup, Upstream, copy_folder};
 
@@ -66,10 +67,6 @@ fn stands(gate: &Gate, hold: &Value, wanted: &str) {
     assert_eq!(shown["state"], wanted, "{shown}");
 }
 
-fn is_kept(redis: &Redis) {
-    wait_until("all journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
-}
-
 /// The awaited journal has nothing that the others lack, so nothing of a hold is forgotten.
 #[test]
 fn holds_stand_as_they_stood_after_the_last_awaited_gate_opened_money() {
@@ -81,7 +78,7 @@ fn holds_stand_as_they_stood_after_the_last_awaited_gate_opened_money() {
         assert_eq!(say(&right, "approve", &waiting, "ops-1").status, 200);
         assert_eq!(say(&left, "approve", &rejected, "ops-1").status, 200);
         assert_eq!(say(&right, "reject", &rejected, "ops-2").status, 200);
-        is_kept(&redis);
+        all_have_it(&redis);
         right.signal("STOP");
         redis.ask(&["FLUSHALL"]);
         wait_until("money to be closed", || is_frozen(&left));
@@ -127,11 +124,11 @@ fn holds_stand_as_they_stood_after_people_opened_money_for_a_beginning() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let first = on_redis(gate(&upstream, RULES), &redis, "left").start().ready();
     assert_eq!(swap("before", "50").send(first.production()).status, 201);
-    is_kept(&redis);
+    all_have_it(&redis);
     let gate = without_folder(first.end());
     let waiting = held(&gate, "m-1");
     assert_eq!(say(&gate, "approve", &waiting, "ops-1").status, 200);
-    is_kept(&redis);
+    all_have_it(&redis);
     redis.ask(&["FLUSHALL"]);
     wait_until("money to be closed", || is_frozen(&gate));
     open(&gate);
@@ -147,7 +144,7 @@ fn holds_end_where_people_open_money_without_an_awaited_journal() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = ["left", "right"].map(|node| on_redis(gate(&upstream, RULES), &redis, node).start().ready());
     let waiting = held(&left, "m-1");
-    is_kept(&redis);
+    all_have_it(&redis);
     left.signal("STOP");
     all_agree(&right, &waiting);
     assert_eq!(answered(&right, &swap("m-1", "500")).status, 201);

@@ -13,7 +13,7 @@ const DOMAIN: &str = "example.com";
 const ORIGIN: &str = "https://sluice.example.com";
 const QUORUM: &str = "all = [{ of = \"ops\", n = 2 }, { of = \"finance\", n = 1 }]";
 
-fn page() -> SigningPage {
+pub(super) fn page() -> SigningPage {
     SigningPage::of(DOMAIN, ORIGIN)
 }
 
@@ -58,7 +58,7 @@ fn challenge(gate: &Gate, hold: &Value, who: &str) -> Value {
 }
 
 /// Signs what a challenge states.
-fn sign(key: &SoftKey, challenge: &Value, page: &SigningPage) -> Value {
+pub(super) fn sign(key: &SoftKey, challenge: &Value, page: &SigningPage) -> Value {
     let made = key.sign(&sha256(text(challenge, "statement").as_bytes()), page);
     json!({
         "nonce": challenge["nonce"],

@@ -284,7 +284,7 @@ impl World {
         let (version, contract) = (SETS[set].version().to_owned(), "the model's".to_owned());
         let next = SetInForce { version, contract, two_people: false };
         let node = NodeId::parse("people").unwrap();
-        let commit = activate(ENVIRONMENT, (before.as_ref(), from), &next, Vec::new(), None, &node);
+        let commit = activate(ENVIRONMENT, (before.as_ref(), from), &next, Vec::new(), (None, None), &node);
         self.store.commit(commit).await.unwrap();
     }
 

@@ -41,9 +41,9 @@ use crate::support::Redis;
 
 /// Histories that failed once.
 const COMMITTED_SEEDS: [u64; 0] = [];
-const HISTORIES: u64 = 400;
+const HISTORIES: u64 = 200;
 /// Those that are told by a real Redis as well.
-const REDIS_HISTORIES: u64 = 12;
+const REDIS_HISTORIES: u64 = 6;
 const REQUEST_IDS: u64 = 4;
 
 #[test]
