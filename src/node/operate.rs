@@ -172,8 +172,8 @@ fn with_signatures(commit: &Commit, signed: Option<&SignedAct>) -> Bytes {
     }
 }
 
-/// Returns the claims of an index that follow a name, in the order of their names, at most `count`, and whether there
-/// are more.
+/// Returns the claims of an index that follow a name, in the order of their names, of at most `count` names, and whether
+/// there are more. A call that has left the index since its names were read is left out.
 pub async fn claims(
     node: &Node,
     environment: Environment,
@@ -189,7 +189,8 @@ pub async fn claims(
     for name in left.by_ref().take(count) {
         let key = RecordKey { environment, kind: Kind::Claim, name };
         match node.find(&key).await {
-            Ok(claim) => found.extend(claim.map(|(record, claim)| (key, record, claim))),
+            Ok(Some((record, claim))) if claim.state.index() == Some(index) => found.push((key, record, claim)),
+            Ok(_) => {}
             // A record that this version cannot read does not hide the others.
             Err(fault @ StoreFault::Broken(_)) => node.told_of(&fault),
             Err(fault) => return Err(fault),

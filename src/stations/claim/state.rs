@@ -17,7 +17,7 @@ use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::base::json;
 use crate::base::word_enum::word_enum;
 use crate::catalog::Movement;
-use crate::ledger::{Number, RecordKey, Sender, StoreTime};
+use crate::ledger::{Index, Number, RecordKey, Sender, StoreTime};
 use crate::stations::check::Intent;
 
 /// The record of one requestId, from first sight to stored answer.
@@ -134,6 +134,19 @@ impl Claim {
 impl ClaimState {
     pub fn is_executed(&self) -> bool {
         matches!(self, ClaimState::Done { executed: true, .. })
+    }
+
+    /// Returns the index that names a claim in this state.
+    pub fn index(&self) -> Option<Index> {
+        match self {
+            ClaimState::Sending { .. } => Some(Index::Sending),
+            ClaimState::Unknown { .. } => Some(Index::Unknown),
+            ClaimState::Held
+            | ClaimState::Declined(_)
+            | ClaimState::Absent
+            | ClaimState::Abandoned
+            | ClaimState::Done { .. } => None,
+        }
     }
 
     pub fn as_str(&self) -> &'static str {

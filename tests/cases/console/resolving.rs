@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{PEOPLE, ask, audited, body, console, in_doubt, operator, swap, token_of, told};
 use crate::support::clock::{PATIENCE, Watch};
 use crate::support::shape::{operation, path, record_of};
-use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
+use crate::support::{Act, Answer, Call, Gate, Redis, Setup, Upstream, post};
 
 fn resolve(gate: &Gate, request: &str, who: &str, body: Value) -> Answer {
     ask(gate, "POST", &format!("requests/production/{request}/resolve"), &operator(who), Some(body))
@@ -223,6 +223,29 @@ fn lists_come_in_pages_and_by_state() {
         let answer = ask(&gate, "GET", &format!("requests?{wrong}"), &operator("ops-1"), None);
         assert_eq!((answer.status, answer.violations()), (400, vec![violation.to_owned()]));
     }
+}
+
+/// A list reads the names in doubt first, and then each call: one that was settled between the two is not in doubt.
+#[test]
+fn a_call_that_is_settled_while_a_list_is_read_is_not_listed() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let setup = console(Setup::of(&upstream)).set("store", "kind", "redis").set("redis", "url", &redis.url());
+    let gate = setup.set("store", "node", "left").start().ready();
+    in_doubt(&gate, &upstream, "lost-1");
+    assert_eq!(swap("paid-1").send(gate.production()).outcome(), "executed");
+    let keys = redis.ask(&["KEYS", "sluice:*paid-1"]);
+    let [claim] = keys.as_slice() else { panic!("{keys:?}") };
+    for index in ["unknown", "sending"] {
+        let index = format!("sluice:{{production}}:i:{index}");
+        assert_eq!(redis.ask(&["ZADD", &index, "1", claim.rsplit(':').next().unwrap()]), ["1"]);
+    }
+    let listed = |state: &str| {
+        let page = ask(&gate, "GET", &format!("requests?state={state}"), &operator("ops-1"), None).json();
+        let names = page["requests"].as_array().unwrap().iter().map(|request| request["name"].clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(listed("unknown"), ["lost-1"]);
+    assert_eq!(listed("sending"), [Value::Null; 0]);
 }
 
 #[test]
