@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::request::{ActRequest, store_failed};
 use super::state::ConsoleState;
+use crate::base::digest::Fingerprint;
 use crate::base::json::written_as::base64url;
 use crate::base::webauthn::Assertion;
 use crate::node::sign_act::UnsignedAct;
@@ -47,5 +48,7 @@ fn signature_of(sent: &Value) -> Option<SentSignature> {
         (bytes("authenticatorData")?, bytes("clientData")?, bytes("signature")?);
     let assertion = Assertion { authenticator_data, client_data, signature };
     let (nonce, credential) = (text("nonce").filter(|text| is_nonce(text))?, text("credential")?);
-    Some(SentSignature { nonce: nonce.to_owned(), credential: credential.to_owned(), assertion })
+    let together = sent.get("together").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let together = together.iter().map(|digest| Fingerprint::of_hex(digest.as_str()?)).collect::<Option<_>>()?;
+    Some(SentSignature { nonce: nonce.to_owned(), credential: credential.to_owned(), assertion, together })
 }

@@ -325,7 +325,7 @@ pub(crate) mod tests {
         let content = Content::Whole(value.clone());
         let record = Record { version: Number::new(3), at: StoreTime::of_micros(1), content };
         let assertion = answer(&a, &asked.statement(HERE, &signing));
-        let sent = SentSignature { nonce, credential: a.credential.clone(), assertion };
+        let sent = SentSignature { nonce, credential: a.credential.clone(), assertion, together: Vec::new() };
         let take = |terms: ActTerms<'_>, who: &str, policy: &str, record: Option<&Record>| {
             terms.take(&sent, (&person(who), policy), (record, None)).map(|(word, steps)| (word.person, steps.len()))
         };

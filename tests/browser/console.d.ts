@@ -106,6 +106,7 @@ interface VoteSignature {
   authenticatorData: string;
   clientData: string;
   signature: string;
+  together?: string[];
 }
 
 type PaymentStatus =

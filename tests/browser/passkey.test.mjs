@@ -129,6 +129,35 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 
+  // One signature for two holds that the person looked at.
+  const two = [await gate.holdSwap("signed-2"), await gate.holdSwap("signed-3")];
+  await first.getByRole("link", { name: "Queue" }).click();
+  for (const hold of two) {
+    await openHold(first, hold);
+    await first.getByRole("link", { name: "Queue" }).click();
+  }
+  /** @type {any[]} */
+  const sent = [];
+  first.on("request", (request) => {
+    if (request.url().endsWith("/approve")) sent.push(request.postDataJSON());
+  });
+  await first.getByRole("button", { name: "Approve 2 you looked at…" }).click();
+  await first.getByText("your device asks you once").waitFor();
+  for (const { id } of two) await first.locator(`#batch-${id}`).check();
+  await confirm(first, "Approve those marked");
+  await first.getByText("You approved 2 holds.").waitFor();
+  assert.equal(sent.length, 2);
+  const [one, other] = sent.map((vote) => vote.signature);
+  assert.deepEqual({ ...one, nonce: "" }, { ...other, nonce: "" }, "one signature is for both");
+  assert.equal(one.together.length, 2);
+  for (const { id } of two) {
+    const { body } = await gate.callConsole("GET", `holds/${id}`, personToken("ops-1"));
+    assert.deepEqual(
+      body.votes.map((/** @type {any} */ vote) => vote.signed),
+      [true],
+    );
+  }
+
   // The same keys sign acts of two people.
   const acts = SIGNING.replace("[signing]\n", '[signing]\nacts = ["activation", "unfreezing"]\n');
   await gate.writePolicies(`${signed}${acts}${tables.join("")}`);

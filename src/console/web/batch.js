@@ -1,15 +1,20 @@
 // One confirmation for many holds, each of which this person looked at: one vote each, for its own bytes and reasons.
+// Votes that must be signed are signed together.
 
 import { asFailure, get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { h, toast } from "./dom.js";
 import { causesDigest, fingerprint } from "./fingerprint.js";
+import { MAX_TOGETHER, signVotes } from "./passkey.js";
 import { drawRisk, riskOf } from "./risk.js";
 import { movement, personName } from "./words.js";
 
+/** @typedef {import("./passkey.js").Seen} Seen */
+/** @typedef {{ hold: Hold, seen: Seen, signature?: VoteSignature }} BatchVote */
+
 /**
  * The holds that were shown whole with verified bytes, and the fingerprint and the reasons that were shown.
- * @type {Map<string, { fingerprint: string, causes: string }>}
+ * @type {Map<string, Seen>}
  */
 const looked = new Map();
 
@@ -31,8 +36,7 @@ export function lookedAt(app, holds) {
     const shown = looked.get(hold.id);
     const isMine = hold.votes.some((vote) => personName(vote) === personName(app.session().person));
     const isSame = shown?.fingerprint === hold.fingerprint && shown.causes === hold.causes;
-    // Each signature is given on its own page.
-    return isSame && hold.mayJudge && hold.state === "pending" && !isMine && !hold.mustSign;
+    return isSame && hold.mayJudge && hold.state === "pending" && !isMine;
   });
 }
 
@@ -61,6 +65,7 @@ export async function approveAll(app, holds) {
     title: `Approve up to ${holds.length} holds?`,
     content: [
       h("p", { class: "muted" }, "One vote for each that is marked. What needs a second look is not marked."),
+      holds.some(({ mustSign }) => mustSign) && h("p", {}, signingWords(holds)),
       h(
         "ol",
         { class: "plain batch" },
@@ -76,15 +81,29 @@ export async function approveAll(app, holds) {
       let given = 0;
       /** @type {string[]} */
       const failed = [];
-      for (const { box, hold } of boxes) {
-        if (!box.checked) continue;
+      /**
+       * @param {Hold} hold
+       * @param {() => Promise<void>} step
+       */
+      const attempt = async (hold, step) => {
         try {
-          await approveOne(hold, comment.text());
-          given += 1;
-          box.checked = false;
+          await step();
         } catch (failure) {
           failed.push(`${movement(hold).headline}: ${asFailure(failure).message}`);
         }
+      };
+      /** @type {(BatchVote & { box: HTMLInputElement })[]} */
+      const votes = [];
+      for (const { box, hold } of boxes.filter(({ box }) => box.checked))
+        await attempt(hold, async () => void votes.push({ box, ...(await lookAgain(hold)) }));
+      // All signatures come first: who gives none has changed nothing.
+      await signTogether(votes);
+      for (const vote of votes) {
+        await attempt(vote.hold, async () => {
+          await approveOne(vote, comment.text());
+          given += 1;
+          vote.box.checked = false;
+        });
       }
       if (failed.length > 0) throw new Error(`${given} approved. Not approved: ${failed.join("; ")}`);
       return given;
@@ -95,11 +114,33 @@ export async function approveAll(app, holds) {
 }
 
 /**
- * Votes for one hold, if it still is what was shown.
- * @param {Hold} hold
- * @param {string} comment
+ * Says how often the device asks for a signature.
+ * @param {Hold[]} holds
  */
-async function approveOne(hold, comment) {
+function signingWords(holds) {
+  const count = Math.ceil(holds.filter(({ mustSign }) => mustSign).length / MAX_TOGETHER);
+  return `You sign these with your passkey: your device asks you ${count === 1 ? "once" : `up to ${count} times`}.`;
+}
+
+/**
+ * Has a passkey sign those votes that must be signed, as many as it can with each signature.
+ * @param {BatchVote[]} votes
+ */
+async function signTogether(votes) {
+  const unsigned = votes.filter(({ hold }) => hold.mustSign);
+  while (unsigned.length > 0) {
+    const portion = unsigned.splice(0, MAX_TOGETHER);
+    const signatures = await signVotes(portion);
+    for (const [at, vote] of portion.entries()) vote.signature = signatures[at];
+  }
+}
+
+/**
+ * Reads a hold again, and returns it with the digests that a vote names, if it still is what was shown.
+ * @param {Hold} hold
+ * @returns {Promise<BatchVote>}
+ */
+async function lookAgain(hold) {
   const shown = looked.get(hold.id);
   /** @type {Hold} */
   const fresh = (await get(`holds/${hold.id}`)).body;
@@ -107,8 +148,18 @@ async function approveOne(hold, comment) {
   const causes = await causesDigest(fresh.reasons);
   if (computed !== shown?.fingerprint || causes !== shown.causes || fresh.causes !== causes)
     throw new Error("it is not what was shown; look at it again");
-  /** @type {{ fingerprint: string, causes: string, comment?: string }} */
-  const body = { fingerprint: computed, causes };
+  return { hold: fresh, seen: { fingerprint: computed, causes } };
+}
+
+/**
+ * Votes for one hold.
+ * @param {BatchVote} vote
+ * @param {string} comment
+ */
+async function approveOne({ hold, seen, signature }, comment) {
+  /** @type {Seen & { comment?: string, signature?: VoteSignature }} */
+  const body = { ...seen };
+  if (signature) body.signature = signature;
   if (comment !== "") body.comment = comment;
   await post(`holds/${hold.id}/approve`, body);
 }

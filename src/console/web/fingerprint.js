@@ -63,8 +63,20 @@ async function digestOf(texts) {
     whole.set(part, offset + 8);
     offset += 8 + part.length;
   }
-  const digest = await crypto.subtle.digest("SHA-256", whole);
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex(await crypto.subtle.digest("SHA-256", whole));
+}
+
+/**
+ * Returns the SHA-256 of a text, as every other tool computes it.
+ * @param {string} text
+ */
+export async function sha256Hex(text) {
+  return hex(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+}
+
+/** @param {ArrayBuffer} bytes */
+function hex(bytes) {
+  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /**

@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { ask } from "./dialog.js";
 import { errorBox, fill, h } from "./dom.js";
-import { figuresDigest } from "./fingerprint.js";
+import { figuresDigest, sha256Hex } from "./fingerprint.js";
 import { movement } from "./words.js";
 
 /** ES256 and EdDSA, as WebAuthn numbers them. */
@@ -59,13 +59,47 @@ async function sign(rpId, credentials, challenge) {
   };
 }
 
+/** For how many votes one signature can be. */
+export const MAX_TOGETHER = 32;
+
+/** @typedef {{ fingerprint: string, causes: string }} Seen the digests that this browser computed */
+/** @typedef {{ nonce: string, statement: string, rpId: string, credentials: string[] }} AskedSignature */
+
 /**
- * Asks for the statement of a vote, compares it with what this page shows, and has a passkey sign it.
+ * Has a passkey sign one vote.
  * @param {Hold} hold
- * @param {{ fingerprint: string, causes: string }} seen the digests that this browser computed
+ * @param {Seen} seen
  */
-export async function signVote(hold, { fingerprint, causes }) {
-  /** @type {{ nonce: string, statement: string, rpId: string, credentials: string[] }} */
+export async function signVote(hold, seen) {
+  const [signature] = await signVotes([{ hold, seen }]);
+  return signature;
+}
+
+/**
+ * Has a passkey sign votes, all with one signature: asks for the statement of each, and compares it with what this page
+ * shows. Returns the signature of each vote.
+ * @param {{ hold: Hold, seen: Seen }[]} votes at most `MAX_TOGETHER`
+ * @returns {Promise<VoteSignature[]>}
+ */
+export async function signVotes(votes) {
+  /** @type {AskedSignature[]} */
+  const all = [];
+  for (const { hold, seen } of votes) all.push(await askForVote(hold, seen));
+  const [{ rpId, credentials, statement }] = all;
+  if (all.length === 1) return [{ nonce: all[0].nonce, ...(await sign(rpId, credentials, await sha256(statement))) }];
+  const together = await Promise.all(all.map((asked) => sha256Hex(asked.statement)));
+  const list = JSON.stringify({ digests: together, statement: "sluice-votes-1" });
+  const signed = await sign(rpId, credentials, await sha256(list));
+  return all.map(({ nonce }) => ({ nonce, ...signed, together }));
+}
+
+/**
+ * Asks for the statement of a vote, and compares it with what this page shows.
+ * @param {Hold} hold
+ * @param {Seen} seen
+ */
+async function askForVote(hold, { fingerprint, causes }) {
+  /** @type {AskedSignature} */
   const asked = (await post(`holds/${hold.id}/challenge`, { fingerprint, causes })).body;
   const stated = JSON.parse(asked.statement);
   const figures = await figuresDigest(hold);
@@ -79,8 +113,7 @@ export async function signVote(hold, { fingerprint, causes }) {
   const amounts = [stated.amounts.source.amount, stated.amounts.destination.amount].filter((one) => one !== null);
   if (amounts.join(" ") !== shown.join(" "))
     throw new Error("The gate asks for a signature on other amounts than this page shows. Nothing was signed.");
-  const signed = await sign(asked.rpId, asked.credentials, await sha256(asked.statement));
-  return { nonce: asked.nonce, ...signed };
+  return asked;
 }
 
 /**

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::amounts::SignedAmounts;
+use crate::base::digest::Fingerprint;
 use crate::base::webauthn::{Assertion, AssertionError};
 use crate::ledger::Number;
 
@@ -25,6 +26,9 @@ pub struct VoteChallenge {
     pub policy: String,
 }
 
+/// How many votes one signature can be for.
+pub const MAX_TOGETHER: usize = 32;
+
 /// The signature of a vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +37,8 @@ pub struct SignedVote {
     /// The id of the passkey.
     pub credential: String,
     pub assertion: Assertion,
+    /// The SHA-256 of each statement that was signed with it, its own among them; empty: it was signed alone.
+    pub together: Vec<Fingerprint>,
 }
 
 /// A signature as a person sends it.
@@ -41,6 +47,8 @@ pub struct SentSignature {
     pub nonce: String,
     pub credential: String,
     pub assertion: Assertion,
+    /// As a vote keeps it. An act is signed alone.
+    pub together: Vec<Fingerprint>,
 }
 
 /// The reasons why a signature is refused.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::amounts::SignedAmounts;
 use super::owners::member_of;
 use super::rebuild::read_again;
-use super::signature::{SentSignature, SignatureError, SignedVote, VoteChallenge};
+use super::signature::{MAX_TOGETHER, SentSignature, SignatureError, SignedVote, VoteChallenge};
 use super::state::{Hold, Vote};
 use super::voting::VoteContext;
 use crate::audit::{Entry, EntryKind};
@@ -21,7 +21,7 @@ use crate::base::digest::{Fingerprint, plain_sha256};
 use crate::base::ids::{Environment, HoldId};
 use crate::base::json;
 use crate::base::json::written_as::base64url;
-use crate::base::webauthn::AssertionError;
+use crate::base::webauthn::{Assertion, AssertionError};
 use crate::catalog::Catalog;
 use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, Versioned};
 use crate::policy::{Signing, Voices};
@@ -29,7 +29,7 @@ use crate::stations::check::Intent;
 use crate::stations::claim::Owner;
 
 /// The format of these records. No other is read.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 /// How long a person has to sign.
 pub const CHALLENGE_TIME: Duration = Duration::from_secs(300);
 pub const NONCE_BYTES: usize = 32;
@@ -43,11 +43,12 @@ struct ChallengeRecord {
     challenge: VoteChallenge,
 }
 
-/// The stored form of the last counter of a passkey.
-#[derive(Debug, Serialize, Deserialize)]
+/// The stored form of the last counter of a passkey, and the assertion that had it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CounterRecord {
     counter: u32,
+    assertion: Fingerprint,
 }
 
 /// What a passkey signs: JSON with its members in the order of their names.
@@ -70,6 +71,13 @@ struct VoteStatement<'s> {
     nonce: &'s str,
 }
 
+/// What a passkey signs for several votes at once: JSON with its members in the order of their names.
+#[derive(Serialize)]
+struct ListStatement<'s> {
+    digests: &'s [Fingerprint],
+    statement: &'static str,
+}
+
 /// The call that a vote is for: its hold, its bytes, what they say that it moves, and the reasons that people were shown.
 #[derive(Clone, Copy, Debug)]
 pub struct VotedCall<'c> {
@@ -81,7 +89,8 @@ pub struct VotedCall<'c> {
 }
 
 impl VoteChallenge {
-    /// Returns the statement of a person's vote on a hold; its SHA-256 is the challenge for the passkey.
+    /// Returns the statement of a person's vote on a hold; its SHA-256 is the challenge for the passkey, or stands in the
+    /// list that is.
     pub fn statement(
         &self,
         call: VotedCall<'_>,
@@ -161,8 +170,9 @@ impl SentSignature {
         if asked.policy != policy {
             return Err(SignatureError::OtherPolicies);
         }
-        let signed =
-            SignedVote { challenge: asked, credential: self.credential.clone(), assertion: self.assertion.clone() };
+        let (credential, assertion, together) =
+            (self.credential.clone(), self.assertion.clone(), self.together.clone());
+        let signed = SignedVote { challenge: asked, credential, assertion, together };
         let now = signed.verify(call, person, (environment, signing))?;
         Ok((signed, answered(environment, self, now, (record, counter))?))
     }
@@ -177,23 +187,28 @@ pub fn answered(
 ) -> Result<Vec<Step>, SignatureError> {
     let key = counter_key(environment, &sent.credential);
     let before = counter.and_then(|record| Some((record.version, counter_of(record)?)));
-    let is_stuck = before.is_some_and(|(_, before)| before > 0 && now <= before);
+    let Assertion { authenticator_data, client_data, signature } = &sent.assertion;
+    let noted =
+        CounterRecord { counter: now, assertion: Fingerprint::of(&[authenticator_data, client_data, signature]) };
+    // One assertion for several votes moves the counter once.
+    let is_stuck =
+        before.as_ref().is_some_and(|(_, before)| before.counter > 0 && now <= before.counter && *before != noted);
     if is_stuck {
         return Err(SignatureError::Copied);
     }
-    let value = json::to_record(&CounterRecord { counter: now }, FORMAT).into();
+    let value = json::to_record(&noted, FORMAT).into();
     let note = match before {
         None => Step::Create { key, value, keep: Keep::Forever },
-        Some((version, before)) if before == now => Step::Version { key, version },
+        Some((version, before)) if before.counter == now => Step::Version { key, version },
         Some((version, _)) => Step::Replace { key, version, value, keep: Keep::Forever },
     };
     let used = Step::Delete { key: challenge_key(environment, &sent.nonce), version: challenge.version };
     Ok(vec![used, note])
 }
 
-fn counter_of(record: &Record) -> Option<u32> {
+fn counter_of(record: &Record) -> Option<CounterRecord> {
     let Content::Whole(bytes) = &record.content else { return None };
-    json::from_record::<CounterRecord>(bytes, FORMAT).ok().map(|read| read.counter)
+    json::from_record(bytes, FORMAT).ok()
 }
 
 impl SignedVote {
@@ -208,8 +223,20 @@ impl SignedVote {
             return Err(AssertionError::OtherChallenge);
         }
         let statement = self.challenge.statement(call, person, ground);
+        let signed = self.signed_for(&statement).ok_or(AssertionError::OtherChallenge)?;
         let voter = member_of(person);
-        ground.1.verify((&voter, &self.credential), &plain_sha256(statement.as_bytes()), &self.assertion)
+        ground.1.verify((&voter, &self.credential), &signed, &self.assertion)
+    }
+
+    /// Returns the SHA-256 that a passkey signs for a statement: its own, or that of the list in which it must be.
+    fn signed_for(&self, statement: &str) -> Option<[u8; 32]> {
+        let own = plain_sha256(statement.as_bytes());
+        if self.together.is_empty() {
+            return Some(own);
+        }
+        let is_listed = self.together.iter().any(|digest| digest.as_bytes() == own);
+        let list = ListStatement { digests: &self.together, statement: "sluice-votes-1" };
+        (is_listed && self.together.len() <= MAX_TOGETHER).then(|| plain_sha256(json::to_form(&list).as_bytes()))
     }
 }
 

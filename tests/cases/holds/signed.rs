@@ -1,6 +1,7 @@
 //! Votes that are signed with passkeys: no session, no token and no stolen answer makes one.
 
 use serde_json::{Value, json};
+use sluice::base::digest::hex;
 
 use super::{
     RULES, answered, approver, ask, command, gate, held, named, say, sent, shown, stand_ins, state, swap, text,
@@ -59,7 +60,27 @@ fn challenge(gate: &Gate, hold: &Value, who: &str) -> Value {
 
 /// Signs what a challenge states.
 pub(super) fn sign(key: &SoftKey, challenge: &Value, page: &SigningPage) -> Value {
-    let made = key.sign(&sha256(text(challenge, "statement").as_bytes()), page);
+    sign_text(key, challenge, text(challenge, "statement"), page)
+}
+
+/// Signs what all these challenges state with one signature; returns it as each vote has it.
+fn sign_together(key: &SoftKey, challenges: &[Value], page: &SigningPage) -> Vec<Value> {
+    let digests = challenges.iter().map(|challenge| hex(&sha256(text(challenge, "statement").as_bytes())));
+    let digests = json!(digests.collect::<Vec<_>>());
+    let list = json!({ "digests": digests, "statement": "sluice-votes-1" }).to_string();
+    let signed = sign_text(key, &challenges[0], &list, page);
+    let of = |challenge: &Value| {
+        let mut signature = signed.clone();
+        signature["nonce"] = challenge["nonce"].clone();
+        signature["together"] = digests.clone();
+        signature
+    };
+    challenges.iter().map(of).collect()
+}
+
+/// Signs a text, for the vote of a challenge.
+fn sign_text(key: &SoftKey, challenge: &Value, text: &str, page: &SigningPage) -> Value {
+    let made = key.sign(&sha256(text.as_bytes()), page);
     json!({
         "nonce": challenge["nonce"],
         "credential": key.credential,
@@ -219,6 +240,79 @@ fn a_copied_authenticator_is_noticed_by_its_counter() {
     }
     assert_eq!(with("c-7", 42).status, 200);
     assert_eq!(gate.metric(r#"sluice_signatures_refused_total{environment="production",reason="copied"}"#), 3);
+}
+
+#[test]
+fn one_signature_is_for_each_vote_in_its_list_and_for_no_other() {
+    let upstream = Upstream::start();
+    let people = Enrolled::new();
+    let gate = gate(&upstream, &people.rules()).start();
+    let holds: Vec<Value> = ["t-1", "t-2", "t-3"].iter().map(|request| held(&gate, request)).collect();
+    let key = people.key("ops-1");
+    let with_counter = |counter: u32| SigningPage { counter, ..page() };
+    let ask_all = |who: &str| holds.iter().map(|hold| challenge(&gate, hold, who)).collect::<Vec<_>>();
+    let refused = |what: &str, answer: Answer| {
+        assert_eq!((answer.status, answer.code().as_str()), (403, "SIGNATURE_REFUSED"), "{what}: {answer}");
+    };
+    let asked = ask_all("ops-1");
+    let signatures = sign_together(key, &asked[..2], &with_counter(7));
+    let mut for_the_third = signatures[0].clone();
+    for_the_third["nonce"] = asked[2]["nonce"].clone();
+    refused("a hold that is not in the list", vote(&gate, &holds[2], "ops-1", &for_the_third));
+    for_the_third["together"][1] = json!(hex(&sha256(text(&asked[2], "statement").as_bytes())));
+    refused("a list that was not signed", vote(&gate, &holds[2], "ops-1", &for_the_third));
+    refused("another hold in the list", vote(&gate, &holds[1], "ops-1", &signatures[0]));
+    refused("another person", vote(&gate, &holds[0], "ops-2", &signatures[0]));
+    let mut alone = signatures[0].clone();
+    alone.as_object_mut().unwrap().remove("together");
+    refused("the signature without its list", vote(&gate, &holds[0], "ops-1", &alone));
+    let mut turned = signatures[0].clone();
+    turned["together"].as_array_mut().unwrap().reverse();
+    refused("the list in another order", vote(&gate, &holds[0], "ops-1", &turned));
+    let mut with_itself = sign(key, &asked[0], &with_counter(7));
+    with_itself["together"] = signatures[0]["together"].clone();
+    refused("a statement that was signed alone", vote(&gate, &holds[0], "ops-1", &with_itself));
+    for odd in [json!([]), json!([signatures[0]["together"][0]]), json!(["x", "y"]), json!(vec!["0".repeat(64); 2])] {
+        let mut signature = signatures[0].clone();
+        signature["together"] = odd;
+        assert_eq!(vote(&gate, &holds[0], "ops-1", &signature).status, 400);
+    }
+    let too_many: Vec<String> = (0..33).map(|nth| format!("{nth:064x}")).collect();
+    let mut long = signatures[0].clone();
+    long["together"] = json!(too_many);
+    assert_eq!(vote(&gate, &holds[0], "ops-1", &long).status, 400);
+
+    // The counter moves once for both votes, and a lost answer is asked for again.
+    for at in [0, 1, 0] {
+        let given = vote(&gate, &holds[at], "ops-1", &signatures[at]);
+        assert_eq!(given.status, 200, "{given}");
+    }
+    refused("the counter of the list", vote(&gate, &holds[2], "ops-1", &sign(key, &asked[2], &with_counter(7))));
+    assert_eq!(vote(&gate, &holds[2], "ops-1", &sign(key, &asked[2], &with_counter(8))).status, 200);
+    assert_eq!(say(&gate, "withdraw", &holds[0], "ops-1").status, 200);
+    refused("a vote that was withdrawn", vote(&gate, &holds[0], "ops-1", &signatures[0]));
+    let again = challenge(&gate, &holds[0], "ops-1");
+    assert_eq!(vote(&gate, &holds[0], "ops-1", &sign(key, &again, &with_counter(9))).status, 200);
+
+    let finance = ask_all("finance-1");
+    for (hold, signature) in holds.iter().zip(sign_together(people.key("finance-1"), &finance, &page())) {
+        assert_eq!(vote(&gate, hold, "finance-1", &signature).status, 200);
+    }
+    for request in ["t-1", "t-2", "t-3"] {
+        assert_eq!(answered(&gate, &swap(request, "500")).status, 201);
+    }
+    assert_eq!(sent(&upstream), 3);
+    let root = ask(&gate, "GET", "policies", &approver("ops-1"), None).json()["version"].clone();
+    let setup = gate.end();
+    let (code, told) = super::proved::proofs(&setup.path("sluice-audit"), &[root.as_str().unwrap()]);
+    assert_eq!((code, &told["people"]["provedPayments"]), (0, &json!(3)), "{told:#}");
+    let forge = |entries: &mut Vec<_>| {
+        let voted = super::proved::found(entries, "voted", "t-2", 0);
+        voted["signed"]["together"].as_array_mut().unwrap().reverse();
+    };
+    super::proved::rewrite(&setup.path("sluice-audit"), &forge);
+    let (code, told) = super::proved::proofs(&setup.path("sluice-audit"), &[root.as_str().unwrap()]);
+    assert_eq!((code, &told["people"]["provedPayments"]), (3, &json!(2)), "{told:#}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn signed(
     let statement = challenge.statement(call, &person("people", who), (environment, signing));
     let SoftAssertion { authenticator_data, client_data, signature } = key.sign(&sha256(statement.as_bytes()), &page());
     let assertion = Assertion { authenticator_data, client_data, signature };
-    let signed = SignedVote { challenge, credential: key.credential.clone(), assertion };
+    let signed = SignedVote { challenge, credential: key.credential.clone(), assertion, together: Vec::new() };
     Vote { signed: Some(signed), ..vote_of("people", who) }
 }
 
@@ -169,7 +169,12 @@ fn a_challenge_is_used_once_by_its_person_and_a_counter_only_goes_up() {
         let SoftAssertion { authenticator_data, client_data, signature } =
             pairs[0].1.sign(&sha256(statement.as_bytes()), &page);
         let assertion = Assertion { authenticator_data, client_data, signature };
-        SentSignature { nonce: asked.nonce.clone(), credential: pairs[0].1.credential.clone(), assertion }
+        SentSignature {
+            nonce: asked.nonce.clone(),
+            credential: pairs[0].1.credential.clone(),
+            assertion,
+            together: Vec::new(),
+        }
     };
     let stated = amounts(&hold);
     let call = (Environment::Production, hold.voted_call(&stated));
