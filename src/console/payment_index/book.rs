@@ -110,6 +110,11 @@ impl PaymentBook {
         self.rows.get(key).filter(|row| row.number > 0)
     }
 
+    /// Returns what payments have in common: each payment has one of these.
+    pub fn terms(&self) -> impl Iterator<Item = &PaymentTerms> {
+        self.terms.iter().map(|terms| &**terms)
+    }
+
     /// Returns where those entries of a payment are that were read.
     pub fn span_of(&self, key: &PaymentKey) -> Option<EntrySpan> {
         self.rows.get(key).map(|row| row.span)

@@ -1,7 +1,10 @@
 //! Which payments are wanted: parsed from a query, or from the body of an export.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -11,7 +14,7 @@ use crate::base::ids::Environment;
 use crate::base::money::Decimal;
 use crate::catalog::{BodyPlace, Violation};
 use crate::console::payment_index::{
-    ForeignFact, PaymentDay, PaymentGroup, PaymentKey, PaymentRow, PaymentStatus, PaymentTerms,
+    ForeignFact, PaymentBook, PaymentDay, PaymentGroup, PaymentKey, PaymentRow, PaymentStatus, PaymentTerms,
 };
 use crate::console::render::{shown_as, unknown_parameter};
 use crate::console::state::ConsoleState;
@@ -43,8 +46,16 @@ pub(super) struct PaymentFilter {
 /// A text that people look for, and the keyed names that it can stand for.
 #[derive(Clone, Debug)]
 pub(super) struct SoughtText {
-    text: String,
-    names: BTreeSet<String>,
+    pub(super) text: String,
+    pub(super) names: BTreeSet<String>,
+}
+
+/// A filter at work on one book: its text is looked for once in what many payments have in common.
+pub(super) struct FilteredBook<'f, 'b> {
+    filter: &'f PaymentFilter,
+    /// The book's own copies of the terms that have the text.
+    with_text: HashSet<*const PaymentTerms>,
+    book: PhantomData<&'b PaymentBook>,
 }
 
 /// Returns a violation of a parameter.
@@ -97,18 +108,9 @@ impl PaymentFilter {
         Ok(())
     }
 
-    pub fn matches(&self, (environment, claim): &PaymentKey, row: &PaymentRow) -> bool {
-        let amount = |bound: Option<Decimal>, excluded: Ordering| {
-            bound.is_none_or(|bound| row.amount.is_some_and(|amount| amount.compare(bound) != excluded))
-        };
-        self.matches_terms(*environment, row.status, &row.terms)
-            && (!self.is_first || row.is_first)
-            && self.from.is_none_or(|from| row.at >= from)
-            && self.until.is_none_or(|until| row.at < until)
-            && amount(self.least, Ordering::Less)
-            && amount(self.most, Ordering::Greater)
-            && self.destination.as_ref().is_none_or(|names| is_to(row, names))
-            && self.text.as_ref().is_none_or(|sought| sought.matches(claim, row))
+    pub fn on<'f, 'b>(&'f self, book: &'b PaymentBook) -> FilteredBook<'f, 'b> {
+        let with_text = self.text.iter().flat_map(|sought| book.terms().filter(|terms| sought.is_in_terms(terms)));
+        FilteredBook { filter: self, with_text: with_text.map(ptr::from_ref).collect(), book: PhantomData }
     }
 
     /// Whether all payments of a group are wanted, or none: the filter asks for nothing else than what they share.
@@ -147,17 +149,43 @@ impl PaymentFilter {
     }
 }
 
+impl FilteredBook<'_, '_> {
+    /// Whether a payment of the book is wanted.
+    pub fn matches(&self, (environment, claim): &PaymentKey, row: &PaymentRow) -> bool {
+        let filter = self.filter;
+        let amount = |bound: Option<Decimal>, excluded: Ordering| {
+            bound.is_none_or(|bound| row.amount.is_some_and(|amount| amount.compare(bound) != excluded))
+        };
+        let has_text =
+            |sought: &SoughtText| self.with_text.contains(&Arc::as_ptr(&row.terms)) || sought.is_in_its_own(claim, row);
+        filter.matches_terms(*environment, row.status, &row.terms)
+            && (!filter.is_first || row.is_first)
+            && filter.from.is_none_or(|from| row.at >= from)
+            && filter.until.is_none_or(|until| row.at < until)
+            && amount(filter.least, Ordering::Less)
+            && amount(filter.most, Ordering::Greater)
+            && filter.destination.as_ref().is_none_or(|names| is_to(row, names))
+            && filter.text.as_ref().is_none_or(has_text)
+    }
+}
+
 impl SoughtText {
-    fn matches(&self, claim: &str, row: &PaymentRow) -> bool {
-        let terms = &*row.terms;
-        let has = |text: &str| contains_in_any_case(text, &self.text);
-        has(&shown_as(claim))
-            || has(&terms.operation)
-            || has(&terms.subject)
-            || terms.requester.as_deref().is_some_and(has)
-            || terms.rules.iter().any(|rule| has(rule))
-            || row.approvers().any(|vote| has(&vote.subject))
-            || row.hold.as_deref().is_some_and(has)
+    fn is_in(&self, text: &str) -> bool {
+        contains_in_any_case(text, &self.text)
+    }
+
+    fn is_in_terms(&self, terms: &PaymentTerms) -> bool {
+        self.is_in(&terms.operation)
+            || self.is_in(&terms.subject)
+            || terms.requester.as_deref().is_some_and(|requester| self.is_in(requester))
+            || terms.rules.iter().any(|rule| self.is_in(rule))
+    }
+
+    /// Whether a payment has the text in what it does not have in common with others.
+    fn is_in_its_own(&self, claim: &str, row: &PaymentRow) -> bool {
+        self.is_in(&shown_as(claim))
+            || row.approvers().any(|vote| self.is_in(&vote.subject))
+            || row.hold.as_deref().is_some_and(|hold| self.is_in(hold))
             || is_to(row, &self.names)
     }
 }
@@ -166,11 +194,14 @@ impl SoughtText {
 fn contains_in_any_case(text: &str, lower: &str) -> bool {
     match text.is_ascii() {
         true => {
-            let sought = lower.as_bytes();
+            let (text, sought) = (text.as_bytes(), lower.as_bytes());
+            let Some(last) = text.len().checked_sub(sought.len()) else { return false };
+            let Some(first) = sought.first() else { return true };
             // Nearly all parts differ in their first byte.
-            let begins = |part: &[u8]| part.first().map(u8::to_ascii_lowercase) == sought.first().copied();
-            let is_like = |part: &[u8]| begins(part) && part.eq_ignore_ascii_case(sought);
-            text.as_bytes().windows(sought.len().max(1)).any(is_like)
+            let begins = text.iter().take(last.saturating_add(1)).enumerate();
+            let mut begins = begins.filter(|(_, byte)| byte.to_ascii_lowercase() == *first);
+            begins
+                .any(|(at, _)| text.iter().skip(at).zip(sought).all(|(one, other)| one.to_ascii_lowercase() == *other))
         }
         false => text.to_lowercase().contains(lower),
     }

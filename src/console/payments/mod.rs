@@ -119,8 +119,8 @@ impl PaymentQuery {
     ) -> PaymentTally {
         let mut tally = PaymentTally::new(self.limit, self.after);
         let is_seen = |environment, terms: &PaymentTerms| is_visible(visibility, roles, environment, terms);
-        let is_wanted =
-            |key: &PaymentKey, row: &PaymentRow| self.filter.matches(key, row) && is_seen(key.0, &row.terms);
+        let filtered = self.filter.on(book);
+        let is_wanted = |key: &PaymentKey, row: &PaymentRow| filtered.matches(key, row) && is_seen(key.0, &row.terms);
         if !self.filter.is_of_groups() {
             for (key, row) in book.rows() {
                 looked_at(row);

@@ -185,7 +185,8 @@ impl StatementQuery {
         let mut statement = DayStatement::new(self.day.begin, self.day.end);
         let roles: Vec<&str> = person.roles().collect();
         let catalog = inside.catalog();
-        let seen = read.book.rows().filter(|(key, row)| self.filter.matches(key, row));
+        let filtered = self.filter.on(&read.book);
+        let seen = read.book.rows().filter(|(key, row)| filtered.matches(key, row));
         for (key, row) in seen.filter(|(key, row)| is_visible(&inside.visibility, &roles, key.0, &row.terms)) {
             statement.add(key, row, is_followed(&catalog, &row.terms.operation));
         }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use super::filter::SoughtText;
 use super::*;
 use crate::base::money::Decimal;
 use crate::console::payment_index::{DecidedCall, FactKind, MoneySum, PaymentFact, PaymentStatus};
@@ -52,7 +53,8 @@ fn page(query: &PaymentQuery, book: &PaymentBook) -> (Vec<PaymentKey>, Option<So
 /// All that is wanted, found by looking at every payment: its sums by status, and the names in their order.
 fn by_hand(query: &PaymentQuery, book: &PaymentBook) -> (SumsByStatus, Vec<PaymentKey>) {
     let mut sums = SumsByStatus::new();
-    let mut rows: Vec<_> = book.rows().filter(|(key, row)| query.filter.matches(key, row)).collect();
+    let filtered = query.filter.on(book);
+    let mut rows: Vec<_> = book.rows().filter(|(key, row)| filtered.matches(key, row)).collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse(query.order.key(row)));
     for (_, row) in &rows {
         let one = row.sum();
@@ -110,6 +112,19 @@ fn sums_and_pages_are_those_of_the_payments_one_by_one() {
             }
             assert_eq!(found, names, "filter {nth}, {order:?}");
         }
+    }
+}
+
+#[test]
+fn a_text_is_found_in_what_payments_have_in_common_and_in_what_is_their_own() {
+    let book = a_month();
+    for (text, count) in
+        [("payr", DAYS * 24 / 3), ("createswap", DAYS * 24), ("r-71", 11), ("r-", DAYS * 24), ("no-such", 0)]
+    {
+        let text = Some(SoughtText { text: text.to_owned(), names: BTreeSet::new() });
+        let query = query(PaymentFilter { text: text.clone(), ..PaymentFilter::default() }, PaymentOrder::Time);
+        let tally = query.tally(&Visibility::default(), &["viewer"], &book);
+        assert_eq!(tally.count, count, "{text:?}");
     }
 }
 
