@@ -12,9 +12,11 @@ use std::sync::Arc;
 use super::fact::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
 use super::groups::{MoneySum, PaymentDay, PaymentGroup, PaymentGroups, PaymentTerms};
 use super::stage::{ForeignFact, StageMark};
+use super::text_mark::TextMark;
 use crate::adapters::audit::FilePosition;
 use crate::base::ids::Environment;
 use crate::base::money::Decimal;
+use crate::console::render::shown_as;
 use crate::ledger::StoreTime;
 
 /// The name of a payment: its environment and the record name of its claim.
@@ -42,6 +44,8 @@ pub(in crate::console) struct EntrySpan {
 #[derive(Clone, Debug)]
 pub(in crate::console) struct PaymentRow {
     pub terms: Arc<PaymentTerms>,
+    /// Of the name that people see, in lower case.
+    pub mark: TextMark,
     pub amount: Option<Decimal>,
     /// In micro-USD.
     pub value: Option<u64>,
@@ -81,6 +85,8 @@ pub(in crate::console) struct PaymentBook {
     by_time: BTreeMap<(StoreTime, u64, Environment), Arc<str>>,
     terms: HashSet<Arc<PaymentTerms>>,
     names: HashSet<Arc<str>>,
+    /// The ends of payments.
+    parties: HashSet<Arc<str>>,
     /// Records that no claim explains, by environment and number of their entry.
     foreign: BTreeMap<(Environment, u64), ForeignFact>,
     /// Payments before this time were dropped.
@@ -96,6 +102,7 @@ impl PaymentBook {
             by_time: BTreeMap::new(),
             terms: HashSet::new(),
             names: HashSet::new(),
+            parties: HashSet::new(),
             foreign: BTreeMap::new(),
             dropped_before: None,
         }
@@ -113,6 +120,11 @@ impl PaymentBook {
     /// Returns what payments have in common: each payment has one of these.
     pub fn terms(&self) -> impl Iterator<Item = &PaymentTerms> {
         self.terms.iter().map(|terms| &**terms)
+    }
+
+    /// Returns the ends of payments: each end that a payment has is one of these.
+    pub fn parties(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.parties.iter()
     }
 
     /// Returns where those entries of a payment are that were read.
@@ -170,10 +182,9 @@ impl PaymentBook {
         let (issuer, subject) = (fact.issuer.clone(), fact.subject.clone());
         let hold = fact.hold.as_deref().map(|hold| shared(&mut self.names, Arc::from(hold)));
         let terms = PaymentTerms { operation: fact.operation.clone(), issuer, subject, ..PaymentTerms::default() };
-        let row = self
-            .rows
-            .entry(key)
-            .or_insert_with(|| PaymentRow::empty(shared(&mut self.terms, Arc::new(terms.clone())), at, fact.place));
+        let row = self.rows.entry(key).or_insert_with(|| {
+            PaymentRow::empty(&name, shared(&mut self.terms, Arc::new(terms.clone())), at, fact.place)
+        });
         row.span.begin = row.span.begin.min(Some(fact.place));
         row.span.end = row.span.end.max(fact.end);
         let (name, unknown) = if row.number > 0 {
@@ -218,8 +229,8 @@ impl PaymentBook {
                 let terms = PaymentTerms { requester, rules, currency, chain, other_currency, ..terms };
                 row.terms = shared(&mut self.terms, Arc::new(terms));
                 (row.amount, row.value, row.is_first) = (amount, value, is_first);
-                row.from = from.map(|name| shared(&mut self.names, Arc::from(name)));
-                row.to = to.map(|name| shared(&mut self.names, Arc::from(name)));
+                row.from = from.map(|name| shared(&mut self.parties, Arc::from(name)));
+                row.to = to.map(|name| shared(&mut self.parties, Arc::from(name)));
                 (row.at, row.number, row.place) = (at, number, fact.place);
             }
             FactKind::Voted { issuer, subject, is_withdrawn } => {
@@ -271,14 +282,16 @@ impl PaymentBook {
         }
         self.terms.retain(|terms| Arc::strong_count(terms) > 1);
         self.names.retain(|name| Arc::strong_count(name) > 1);
+        self.parties.retain(|name| Arc::strong_count(name) > 1);
     }
 }
 
 impl PaymentRow {
     /// Returns a row whose entries are still to be read.
-    fn empty(terms: Arc<PaymentTerms>, at: StoreTime, place: FilePosition) -> PaymentRow {
+    fn empty(claim: &str, terms: Arc<PaymentTerms>, at: StoreTime, place: FilePosition) -> PaymentRow {
         PaymentRow {
             terms,
+            mark: TextMark::of(&shown_as(claim).to_lowercase()),
             amount: None,
             value: None,
             from: None,
@@ -348,7 +361,7 @@ impl PaymentRow {
         let terms = PaymentTerms { currency: text("usdc"), chain: text("POLYGON"), ..PaymentTerms::default() };
         let terms = Arc::new(PaymentTerms { operation: "createOfframp".to_owned(), ..terms });
         let place = FilePosition { sequence: 1, offset: 0 };
-        PaymentRow { amount: Some(amount), number: 1, stages, ..PaymentRow::empty(terms, at, place) }
+        PaymentRow { amount: Some(amount), number: 1, stages, ..PaymentRow::empty("request/r-1", terms, at, place) }
     }
 }
 

@@ -8,6 +8,7 @@ mod fact;
 mod groups;
 mod reading;
 mod stage;
+mod text_mark;
 
 pub(super) use book::{PaymentBook, PaymentKey, PaymentRow};
 #[cfg(test)]
@@ -16,3 +17,4 @@ pub(super) use fact::{PaymentStatus, WAYS};
 pub(super) use groups::{MoneySum, PaymentDay, PaymentGroup, PaymentTerms};
 pub(super) use reading::{PaymentIndex, ReadBook};
 pub(super) use stage::{ForeignFact, PaymentStage, StageMark};
+pub(super) use text_mark::TextMark;

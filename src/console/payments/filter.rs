@@ -14,7 +14,7 @@ use crate::base::ids::Environment;
 use crate::base::money::Decimal;
 use crate::catalog::{BodyPlace, Violation};
 use crate::console::payment_index::{
-    ForeignFact, PaymentBook, PaymentDay, PaymentGroup, PaymentKey, PaymentRow, PaymentStatus, PaymentTerms,
+    ForeignFact, PaymentBook, PaymentDay, PaymentGroup, PaymentKey, PaymentRow, PaymentStatus, PaymentTerms, TextMark,
 };
 use crate::console::render::{shown_as, unknown_parameter};
 use crate::console::state::ConsoleState;
@@ -55,6 +55,12 @@ pub(super) struct FilteredBook<'f, 'b> {
     filter: &'f PaymentFilter,
     /// The book's own copies of the terms that have the text.
     with_text: HashSet<*const PaymentTerms>,
+    /// The book's own copies of the ends for which the text stands, and of those that are wanted as destination.
+    named: HashSet<*const u8>,
+    destinations: HashSet<*const u8>,
+    mark: TextMark,
+    /// Whether the text can be in the id of a hold.
+    is_of_holds: bool,
     book: PhantomData<&'b PaymentBook>,
 }
 
@@ -110,7 +116,20 @@ impl PaymentFilter {
 
     pub fn on<'f, 'b>(&'f self, book: &'b PaymentBook) -> FilteredBook<'f, 'b> {
         let with_text = self.text.iter().flat_map(|sought| book.terms().filter(|terms| sought.is_in_terms(terms)));
-        FilteredBook { filter: self, with_text: with_text.map(ptr::from_ref).collect(), book: PhantomData }
+        let of = |names: Option<&BTreeSet<String>>| {
+            let is_one = |end: &&Arc<str>| names.is_some_and(|names| end.split(' ').any(|part| names.contains(part)));
+            book.parties().filter(is_one).map(own_copy).collect()
+        };
+        let text = self.text.as_ref().map_or("", |sought| sought.text.as_str());
+        FilteredBook {
+            filter: self,
+            with_text: with_text.map(ptr::from_ref).collect(),
+            named: of(self.text.as_ref().map(|sought| &sought.names)),
+            destinations: of(self.destination.as_ref()),
+            mark: TextMark::of(text),
+            is_of_holds: text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            book: PhantomData,
+        }
     }
 
     /// Whether all payments of a group are wanted, or none: the filter asks for nothing else than what they share.
@@ -156,15 +175,21 @@ impl FilteredBook<'_, '_> {
         let amount = |bound: Option<Decimal>, excluded: Ordering| {
             bound.is_none_or(|bound| row.amount.is_some_and(|amount| amount.compare(bound) != excluded))
         };
-        let has_text =
-            |sought: &SoughtText| self.with_text.contains(&Arc::as_ptr(&row.terms)) || sought.is_in_its_own(claim, row);
+        let is_to = |ends: &HashSet<*const u8>| row.to.as_ref().is_some_and(|to| ends.contains(&own_copy(to)));
+        let has_text = |sought: &SoughtText| {
+            self.with_text.contains(&Arc::as_ptr(&row.terms))
+                || is_to(&self.named)
+                || (row.mark.may_contain(self.mark) && sought.is_in(&shown_as(claim)))
+                || row.approvers().any(|vote| sought.is_in(&vote.subject))
+                || (self.is_of_holds && row.hold.as_deref().is_some_and(|hold| sought.is_in(hold)))
+        };
         filter.matches_terms(*environment, row.status, &row.terms)
             && (!filter.is_first || row.is_first)
             && filter.from.is_none_or(|from| row.at >= from)
             && filter.until.is_none_or(|until| row.at < until)
             && amount(filter.least, Ordering::Less)
             && amount(filter.most, Ordering::Greater)
-            && filter.destination.as_ref().is_none_or(|names| is_to(row, names))
+            && (filter.destination.is_none() || is_to(&self.destinations))
             && filter.text.as_ref().is_none_or(has_text)
     }
 }
@@ -179,14 +204,6 @@ impl SoughtText {
             || self.is_in(&terms.subject)
             || terms.requester.as_deref().is_some_and(|requester| self.is_in(requester))
             || terms.rules.iter().any(|rule| self.is_in(rule))
-    }
-
-    /// Whether a payment has the text in what it does not have in common with others.
-    fn is_in_its_own(&self, claim: &str, row: &PaymentRow) -> bool {
-        self.is_in(&shown_as(claim))
-            || row.approvers().any(|vote| self.is_in(&vote.subject))
-            || row.hold.as_deref().is_some_and(|hold| self.is_in(hold))
-            || is_to(row, &self.names)
     }
 }
 
@@ -207,9 +224,9 @@ fn contains_in_any_case(text: &str, lower: &str) -> bool {
     }
 }
 
-/// Whether money goes to one of these keyed names.
-fn is_to(row: &PaymentRow, names: &BTreeSet<String>) -> bool {
-    row.to.as_deref().is_some_and(|to| to.split(' ').any(|part| names.contains(part)))
+/// Returns where the one copy of a text is that all payments of a book share.
+fn own_copy(text: &Arc<str>) -> *const u8 {
+    Arc::as_ptr(text).cast()
 }
 
 /// Parses a day in UTC, or a time; `is_end` is the end of the day.
