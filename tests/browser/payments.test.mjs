@@ -1,10 +1,9 @@
 // Payments: what was paid, to whom, who approved it; the risk of a hold, and exports.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 
-import { PHONE } from "./support/browser.mjs";
+import { PHONE, savedFile } from "./support/browser.mjs";
 import { personToken, RULES } from "./support/gate.mjs";
 import { approve, assertNoProblems, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
@@ -54,13 +53,9 @@ test("payments are filtered, exported, and fit a phone", async () => {
   await page.getByText("1 payment", { exact: true }).waitFor();
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= PHONE.width, `the page is ${width} wide`);
-  const [download] = await Promise.all([
-    page.waitForEvent("download"),
-    page.getByRole("button", { name: "Export CSV" }).click(),
-  ]);
-  const text = await readFile(await download.path(), "utf8");
-  assert.match(download.suggestedFilename(), /^payments-[0-9]+-1\.csv$/);
-  assert.match(text, /,paid-2,createSwap,paid,/);
+  const file = await savedFile(page, () => page.getByRole("button", { name: "Export CSV" }).click());
+  assert.match(file.name, /^payments-[0-9]+-1\.csv$/);
+  assert.match(file.text, /,paid-2,createSwap,paid,/);
   await page.getByText("Exported 1 payments; audit entry").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
   await page.getByLabel("Search", { exact: true }).fill("no such payment");
@@ -78,12 +73,9 @@ test("the statement of a day says what was sent, and is exported", async () => {
   await page.getByLabel("Day (UTC)").fill(paidAt?.slice(0, 10) ?? "");
   await page.getByLabel("Day (UTC)").blur();
   await page.locator("tbody tr").filter({ hasText: "2,530.75" }).first().waitFor();
-  const [download] = await Promise.all([
-    page.waitForEvent("download"),
-    page.getByRole("button", { name: "Export CSV" }).click(),
-  ]);
-  assert.match(download.suggestedFilename(), /^statement-.*\.csv$/);
-  assert.match(await readFile(await download.path(), "utf8"), /createSwap/);
+  const file = await savedFile(page, () => page.getByRole("button", { name: "Export CSV" }).click());
+  assert.match(file.name, /^statement-.*\.csv$/);
+  assert.match(file.text, /createSwap/);
   await page.getByText("Exported; audit entry").waitFor();
   assertNoProblems(page);
 });

@@ -97,6 +97,39 @@ export async function openPage(
 }
 
 /**
+ * Does something that has a page save a file, and returns the name and the content of the file.
+ * @param {Page} page
+ * @param {() => Promise<void>} act
+ */
+export async function savedFile(page, act) {
+  if (!process.env.FIREFOX) {
+    const [download] = await Promise.all([page.waitForEvent("download"), act()]);
+    return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
+  }
+  // Playwright leaves out downloads of Firefox that are no navigation: the page itself tells what it saves.
+  const saved = await page.evaluateHandle(() => {
+    /** @type {Blob | null} */
+    let content = null;
+    const [make, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
+    const file = new Promise((resolve) => {
+      URL.createObjectURL = (blob) => {
+        content = /** @type {Blob} */ (blob);
+        return make.call(URL, blob);
+      };
+      HTMLAnchorElement.prototype.click = function () {
+        URL.createObjectURL = make;
+        HTMLAnchorElement.prototype.click = click;
+        click.call(this);
+        resolve(content?.text().then((text) => ({ name: this.download, text })));
+      };
+    });
+    return { file };
+  });
+  await act();
+  return saved.evaluate(({ file }) => /** @type {Promise<{ name: string, text: string }>} */ (file));
+}
+
+/**
  * Opens another tab of the same person.
  * @param {Page} page
  * @param {string} url
