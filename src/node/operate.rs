@@ -172,8 +172,8 @@ fn with_signatures(commit: &Commit, signed: Option<&SignedAct>) -> Bytes {
     }
 }
 
-/// Returns the claims of an index that follow a name, in the order of their names, of at most `count` names, and whether
-/// there are more. A call that has left the index since its names were read is left out.
+/// Returns the claims of an index that follow a name, in the order of their names, at most `count`, and whether there
+/// are more. A call that has left the index since its names were read is left out.
 pub async fn claims(
     node: &Node,
     environment: Environment,
@@ -186,7 +186,8 @@ pub async fn claims(
     names.sort_unstable();
     let mut left = names.into_iter().filter(|name| after.is_none_or(|after| name.as_str() > after));
     let mut found = Vec::new();
-    for name in left.by_ref().take(count) {
+    while found.len() < count {
+        let Some(name) = left.next() else { break };
         let key = RecordKey { environment, kind: Kind::Claim, name };
         match node.find(&key).await {
             Ok(Some((record, claim))) if claim.state.index() == Some(index) => found.push((key, record, claim)),

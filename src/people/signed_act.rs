@@ -178,6 +178,10 @@ impl ActTerms<'_> {
         (person, policy): (&Owner, &str),
         (challenge, counter): (Option<&Record>, Option<&Record>),
     ) -> Result<(SignedWord, Vec<Step>), SignatureError> {
+        // An act is signed alone.
+        if !sent.together.is_empty() {
+            return Err(AssertionError::OtherChallenge.into());
+        }
         let record = challenge.ok_or(SignatureError::NoChallenge)?;
         let asked = ActChallenge::of_record(record);
         let asked = asked.filter(|asked| asked.person == *person && asked.act == *self.act);
@@ -330,6 +334,9 @@ pub(crate) mod tests {
             terms.take(&sent, (&person(who), policy), (record, None)).map(|(word, steps)| (word.person, steps.len()))
         };
         assert_eq!(take(terms, "a", "1", Some(&record)), Ok((person("a"), 2)));
+        let listed = SentSignature { together: vec![Fingerprint::of(&[]); 2], ..sent.clone() };
+        let refused = terms.take(&listed, (&person("a"), "1"), (Some(&record), None)).map(|_| ());
+        assert_eq!(refused, Err(AssertionError::OtherChallenge.into()), "an act is signed alone");
         assert_eq!(take(terms, "b", "1", Some(&record)), Err(SignatureError::NoChallenge));
         assert_eq!(take(terms, "a", "1", None), Err(SignatureError::NoChallenge));
         assert_eq!(take(terms, "a", "2", Some(&record)), Err(SignatureError::OtherPolicies));

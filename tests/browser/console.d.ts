@@ -99,6 +99,12 @@ interface Signing {
 
 type SignableAct = "activation" | "unfreezing" | "executed" | "absent" | "abandoned";
 
+/** The digests of the bytes and of the reasons of a hold that this browser computed of what it showed. */
+interface Seen {
+  fingerprint: string;
+  causes: string;
+}
+
 /** The signature of a vote or an act, in base64url. */
 interface VoteSignature {
   nonce: string;

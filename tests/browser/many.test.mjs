@@ -102,7 +102,7 @@ test("a hold whose bytes are not those that were shown gets no vote with the oth
   await dialog.getByText("One vote for each that is marked.").waitFor();
   for (const box of await dialog.getByRole("checkbox").all()) await box.check();
   await confirm(page, "Approve those marked");
-  await dialog.getByText(/^1 approved\. Not approved: .+: it is not what was shown; look at it again/).waitFor();
+  await dialog.getByText(/^1 approved\. Not approved: .+: The held call is not the one that was shown/).waitFor();
   const votes = [];
   for (const id of ids) {
     const { body: hold } = await gate.callConsole("GET", `holds/${id}`, personToken("ops-4"));

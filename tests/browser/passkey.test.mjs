@@ -66,6 +66,46 @@ async function enrol(page, name) {
   return page.locator("#passkey-table").innerText();
 }
 
+/**
+ * Makes holds, and looks at each on a page. Leaves the page at the queue.
+ * @param {Page} page
+ * @param {string[]} names
+ */
+async function holdsLookedAt(page, names) {
+  const holds = [];
+  await page.getByRole("link", { name: "Queue" }).click();
+  for (const name of names) {
+    const hold = await gate.holdSwap(name);
+    await openHold(page, hold);
+    await page.getByRole("link", { name: "Queue" }).click();
+    holds.push(hold);
+  }
+  return holds;
+}
+
+/**
+ * @param {Page} page
+ * @param {{ id: string }[]} two
+ */
+async function approveBoth(page, two) {
+  await page.getByRole("button", { name: "Approve 2 you looked at…" }).click();
+  await page.getByText("your device asks you once").waitFor();
+  for (const { id } of two) await page.locator(`#batch-${id}`).check();
+  await confirm(page, "Approve those marked");
+}
+
+/**
+ * Returns for each of these holds which of its votes are signed.
+ * @param {{ id: string }[]} holds
+ */
+function signedVotes(holds) {
+  const one = async (/** @type {{ id: string }} */ { id }) => {
+    const { body } = await gate.callConsole("GET", `holds/${id}`, personToken("ops-1"));
+    return body.votes.map((/** @type {any} */ vote) => vote.signed);
+  };
+  return Promise.all(holds.map(one));
+}
+
 /** @param {string} table */
 function publicKey(table) {
   const key = Buffer.from(/^key = "([^"]+)"$/m.exec(table)?.[1] ?? "", "base64url");
@@ -130,33 +170,29 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
   }
 
   // One signature for two holds that the person looked at.
-  const two = [await gate.holdSwap("signed-2"), await gate.holdSwap("signed-3")];
-  await first.getByRole("link", { name: "Queue" }).click();
-  for (const hold of two) {
-    await openHold(first, hold);
-    await first.getByRole("link", { name: "Queue" }).click();
-  }
+  const two = await holdsLookedAt(first, ["signed-2", "signed-3"]);
   /** @type {any[]} */
   const sent = [];
   first.on("request", (request) => {
     if (request.url().endsWith("/approve")) sent.push(request.postDataJSON());
   });
-  await first.getByRole("button", { name: "Approve 2 you looked at…" }).click();
-  await first.getByText("your device asks you once").waitFor();
-  for (const { id } of two) await first.locator(`#batch-${id}`).check();
-  await confirm(first, "Approve those marked");
+  await approveBoth(first, two);
   await first.getByText("You approved 2 holds.").waitFor();
   assert.equal(sent.length, 2);
   const [one, other] = sent.map((vote) => vote.signature);
   assert.deepEqual({ ...one, nonce: "" }, { ...other, nonce: "" }, "one signature is for both");
   assert.equal(one.together.length, 2);
-  for (const { id } of two) {
-    const { body } = await gate.callConsole("GET", `holds/${id}`, personToken("ops-1"));
-    assert.deepEqual(
-      body.votes.map((/** @type {any} */ vote) => vote.signed),
-      [true],
-    );
-  }
+  assert.deepEqual(await signedVotes(two), [[true], [true]]);
+  // A challenge for something else than was shown stops its own vote, and no other.
+  const more = await holdsLookedAt(first, ["signed-4", "signed-5"]);
+  await alterResponses(first, `**/holds/${more[0].id}/challenge`, (asked) => {
+    const stated = JSON.parse(asked.statement);
+    return { ...asked, statement: JSON.stringify({ ...stated, environment: "sandbox" }) };
+  });
+  await approveBoth(first, more);
+  await first.getByText(/^1 approved\. Not approved: 2,500 USDT: The gate asks for a signature on something/).waitFor();
+  assert.deepEqual(await signedVotes(more), [[], [true]]);
+  await first.keyboard.press("Escape");
 
   // The same keys sign acts of two people.
   const acts = SIGNING.replace("[signing]\n", '[signing]\nacts = ["activation", "unfreezing"]\n');

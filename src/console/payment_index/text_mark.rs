@@ -1,4 +1,4 @@
-//! A mark of a text, which shows of most other texts without reading it that they are not in it.
+//! A mark of a text. It rules out most other texts as parts of it, without reading it.
 
 /// One bit for each pair of bytes that stand side by side in a text; many pairs have the same bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -117,7 +117,8 @@ impl PaymentFilter {
     pub fn on<'f, 'b>(&'f self, book: &'b PaymentBook) -> FilteredBook<'f, 'b> {
         let with_text = self.text.iter().flat_map(|sought| book.terms().filter(|terms| sought.is_in_terms(terms)));
         let of = |names: Option<&BTreeSet<String>>| {
-            let is_one = |end: &&Arc<str>| names.is_some_and(|names| end.split(' ').any(|part| names.contains(part)));
+            let Some(names) = names.filter(|names| !names.is_empty()) else { return HashSet::new() };
+            let is_one = |end: &&Arc<str>| end.split(' ').any(|part| names.contains(part));
             book.parties().filter(is_one).map(own_copy).collect()
         };
         let text = self.text.as_ref().map_or("", |sought| sought.text.as_str());

@@ -1,20 +1,17 @@
-// One confirmation for many holds, each of which this person looked at: one vote each, for its own bytes and reasons.
-// Votes that must be signed are signed together.
+// One confirmation for many holds, each of which this person looked at: one vote each, for the bytes and the reasons that
+// were shown. Votes that must be signed are signed together.
 
-import { asFailure, get, post } from "./api.js";
+import { asFailure, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { h, toast } from "./dom.js";
-import { causesDigest, fingerprint } from "./fingerprint.js";
-import { MAX_TOGETHER, signVotes } from "./passkey.js";
+import { badge, h, toast } from "./dom.js";
+import { askForVote, MAX_TOGETHER, signTogether } from "./passkey.js";
 import { drawRisk, riskOf } from "./risk.js";
+import { confirmedSight, confirmPerson } from "./vote.js";
 import { movement, personName } from "./words.js";
 
-/** @typedef {import("./passkey.js").Seen} Seen */
-/** @typedef {{ hold: Hold, seen: Seen, signature?: VoteSignature }} BatchVote */
-
 /**
- * The holds that were shown whole with verified bytes, and the fingerprint and the reasons that were shown.
- * @type {Map<string, Seen>}
+ * The holds that were shown whole with verified bytes, as they were shown.
+ * @type {Map<string, Hold>}
  */
 const looked = new Map();
 
@@ -23,27 +20,30 @@ const looked = new Map();
  * @param {Hold} hold
  */
 export function markLooked(hold) {
-  looked.set(hold.id, { fingerprint: hold.fingerprint, causes: hold.causes });
+  looked.set(hold.id, hold);
 }
 
 /**
- * Returns those holds that wait for this person's vote and that this person looked at, as they are now.
+ * Returns those holds that wait for this person's vote, and that this person looked at, as they were shown.
  * @param {App} app
- * @param {Hold[]} holds
+ * @param {Hold[]} holds as they are now
  */
 export function lookedAt(app, holds) {
-  return holds.filter((hold) => {
-    const shown = looked.get(hold.id);
-    const isMine = hold.votes.some((vote) => personName(vote) === personName(app.session().person));
-    const isSame = shown?.fingerprint === hold.fingerprint && shown.causes === hold.causes;
-    return isSame && hold.mayJudge && hold.state === "pending" && !isMine;
-  });
+  /** @type {Map<string, Hold>} */
+  const found = new Map();
+  for (const { id, fingerprint, causes, environment, mayJudge, state, votes, mustSign } of holds) {
+    const shown = looked.get(id);
+    const isMine = votes.some((vote) => personName(vote) === personName(app.session().person));
+    const isSame = shown?.fingerprint === fingerprint && shown.causes === causes && shown.environment === environment;
+    if (isSame && mayJudge && state === "pending" && (!isMine || mustSign)) found.set(id, { ...shown, mustSign });
+  }
+  return [...found.values()];
 }
 
 /**
  * Asks for one confirmation of a list, and then votes for each hold in it.
  * @param {App} app
- * @param {Hold[]} holds
+ * @param {Hold[]} holds as they were shown
  */
 export async function approveAll(app, holds) {
   const comment = reasonField("Comment", "Optional. It is kept with each vote.", false);
@@ -57,7 +57,8 @@ export async function approveAll(app, holds) {
       { for: box.id },
       h("strong", { class: "number" }, moves.headline),
       moves.destination && [" to ", h("span", { class: "code" }, moves.destination.name)],
-      ` by ${hold.requester ?? hold.owner.subject}`,
+      ` by ${hold.requester ?? hold.owner.subject} `,
+      hold.environment === "sandbox" && badge("Sandbox", "note"),
     );
     return { box, hold, element: h("li", {}, h("div", { class: "check" }, box, label), drawRisk(risks[at])) };
   });
@@ -77,36 +78,12 @@ export async function approveAll(app, holds) {
     kind: "good",
     check: () => (boxes.some(({ box }) => box.checked) ? null : "Mark at least one."),
     perform: async () => {
-      if (!(await app.isStillMe())) throw new Error("Another person has signed in in this browser. Nothing was sent.");
-      let given = 0;
-      /** @type {string[]} */
-      const failed = [];
-      /**
-       * @param {Hold} hold
-       * @param {() => Promise<void>} step
-       */
-      const attempt = async (hold, step) => {
-        try {
-          await step();
-        } catch (failure) {
-          failed.push(`${movement(hold).headline}: ${asFailure(failure).message}`);
-        }
-      };
-      /** @type {(BatchVote & { box: HTMLInputElement })[]} */
-      const votes = [];
-      for (const { box, hold } of boxes.filter(({ box }) => box.checked))
-        await attempt(hold, async () => void votes.push({ box, ...(await lookAgain(hold)) }));
-      // All signatures come first: who gives none has changed nothing.
-      await signTogether(votes);
-      for (const vote of votes) {
-        await attempt(vote.hold, async () => {
-          await approveOne(vote, comment.text());
-          given += 1;
-          vote.box.checked = false;
-        });
-      }
-      if (failed.length > 0) throw new Error(`${given} approved. Not approved: ${failed.join("; ")}`);
-      return given;
+      await confirmPerson(app);
+      const marked = boxes.filter(({ box }) => box.checked);
+      const { given, failed } = await voteForEach(marked, comment.text());
+      for (const { box } of given) box.checked = false;
+      if (failed.length > 0) throw new Error(`${given.length} approved. Not approved: ${failed.join("; ")}`);
+      return given.length;
     },
   });
   if (answer) toast(answer === 1 ? "You approved 1 hold." : `You approved ${answer} holds.`);
@@ -118,48 +95,72 @@ export async function approveAll(app, holds) {
  * @param {Hold[]} holds
  */
 function signingWords(holds) {
-  const count = Math.ceil(holds.filter(({ mustSign }) => mustSign).length / MAX_TOGETHER);
-  return `You sign these with your passkey: your device asks you ${count === 1 ? "once" : `up to ${count} times`}.`;
+  const signed = holds.filter(({ mustSign }) => mustSign).length;
+  const count = Math.ceil(signed / MAX_TOGETHER);
+  const which = signed === holds.length ? "these" : `${signed} of these`;
+  return `You sign ${which} with your passkey: your device asks you ${count === 1 ? "once" : `up to ${count} times`}.`;
 }
 
 /**
- * Has a passkey sign those votes that must be signed, as many as it can with each signature.
- * @param {BatchVote[]} votes
- */
-async function signTogether(votes) {
-  const unsigned = votes.filter(({ hold }) => hold.mustSign);
-  while (unsigned.length > 0) {
-    const portion = unsigned.splice(0, MAX_TOGETHER);
-    const signatures = await signVotes(portion);
-    for (const [at, vote] of portion.entries()) vote.signature = signatures[at];
-  }
-}
-
-/**
- * Reads a hold again, and returns it with the digests that a vote names, if it still is what was shown.
- * @param {Hold} hold
- * @returns {Promise<BatchVote>}
- */
-async function lookAgain(hold) {
-  const shown = looked.get(hold.id);
-  /** @type {Hold} */
-  const fresh = (await get(`holds/${hold.id}`)).body;
-  const computed = fresh.sent ? await fingerprint(fresh.operation, fresh.sent) : "";
-  const causes = await causesDigest(fresh.reasons);
-  if (computed !== shown?.fingerprint || causes !== shown.causes || fresh.causes !== causes)
-    throw new Error("it is not what was shown; look at it again");
-  return { hold: fresh, seen: { fingerprint: computed, causes } };
-}
-
-/**
- * Votes for one hold.
- * @param {BatchVote} vote
+ * Votes for each of these, and has a passkey sign those votes that must be signed. Returns for which it voted, and why not
+ * for the others.
+ * @template {{ hold: Hold }} V
+ * @param {V[]} all
  * @param {string} comment
  */
-async function approveOne({ hold, seen, signature }, comment) {
-  /** @type {Seen & { comment?: string, signature?: VoteSignature }} */
-  const body = { ...seen };
-  if (signature) body.signature = signature;
-  if (comment !== "") body.comment = comment;
-  await post(`holds/${hold.id}/approve`, body);
+async function voteForEach(all, comment) {
+  /** @type {V[]} */
+  const given = [];
+  /** @type {string[]} */
+  const failed = [];
+  /**
+   * Does a step for each, and returns the results. One that fails does not stop the others.
+   * @template {{ hold: Hold }} O
+   * @template R
+   * @param {O[]} some
+   * @param {(one: O, at: number) => Promise<R>} step
+   */
+  async function each(some, step) {
+    /** @type {R[]} */
+    const done = [];
+    for (const [at, one] of some.entries()) {
+      try {
+        done.push(await step(one, at));
+      } catch (failure) {
+        failed.push(`${movement(one.hold).headline}: ${asFailure(failure).message}`);
+      }
+    }
+    return done;
+  }
+  /**
+   * @param {{ one: V, hold: Hold, seen: Seen }} vote
+   * @param {VoteSignature} [signature]
+   */
+  async function give({ one, hold, seen }, signature) {
+    /** @type {Seen & { comment?: string, signature?: VoteSignature }} */
+    const body = { ...seen };
+    if (signature) body.signature = signature;
+    if (comment !== "") body.comment = comment;
+    await post(`holds/${hold.id}/approve`, body);
+    given.push(one);
+  }
+
+  const votes = await each(all, async (one) => ({ one, hold: one.hold, seen: await confirmedSight(one.hold) }));
+  const plain = votes.filter(({ hold }) => !hold.mustSign);
+  await each(plain, (vote) => give(vote));
+  for (let left = votes.filter(({ hold }) => hold.mustSign); left.length > 0; ) {
+    const portion = left.slice(0, MAX_TOGETHER);
+    left = left.slice(MAX_TOGETHER);
+    const asked = await each(portion, async (vote) => ({ ...vote, asked: await askForVote(vote.hold, vote.seen) }));
+    if (asked.length === 0) continue;
+    try {
+      const signatures = await signTogether(asked.map((vote) => vote.asked));
+      await each(asked, (vote, at) => give(vote, signatures[at]));
+    } catch (failure) {
+      // The person does not want to sign, or cannot: the device is not asked again.
+      failed.push(`${asked.length + left.length} that you did not sign: ${asFailure(failure).message}`);
+      break;
+    }
+  }
+  return { given, failed };
 }

@@ -46,9 +46,9 @@ async function sign(rpId, credentials, challenge) {
   /** @type {PublicKeyCredentialRequestOptions} */
   const publicKey = { challenge, rpId, allowCredentials, userVerification: "required", timeout: TIMEOUT_MS };
   const credential = await navigator.credentials.get({ publicKey }).catch((error) => {
-    throw new Error(`Nothing was signed, and nothing was changed. ${error.message}`);
+    throw new Error(`Nothing was signed. ${error.message}`);
   });
-  if (!(credential instanceof PublicKeyCredential)) throw new Error("Nothing was signed, and nothing was changed.");
+  if (!(credential instanceof PublicKeyCredential)) throw new Error("Nothing was signed.");
   const { response } = credential;
   if (!(response instanceof AuthenticatorAssertionResponse)) throw new Error("The passkey did not sign.");
   return {
@@ -62,31 +62,16 @@ async function sign(rpId, credentials, challenge) {
 /** For how many votes one signature can be. */
 export const MAX_TOGETHER = 32;
 
-/** @typedef {{ fingerprint: string, causes: string }} Seen the digests that this browser computed */
 /** @typedef {{ nonce: string, statement: string, rpId: string, credentials: string[] }} AskedSignature */
 
 /**
- * Has a passkey sign one vote.
- * @param {Hold} hold
- * @param {Seen} seen
- */
-export async function signVote(hold, seen) {
-  const [signature] = await signVotes([{ hold, seen }]);
-  return signature;
-}
-
-/**
- * Has a passkey sign votes, all with one signature: asks for the statement of each, and compares it with what this page
- * shows. Returns the signature of each vote.
- * @param {{ hold: Hold, seen: Seen }[]} votes at most `MAX_TOGETHER`
+ * Has a passkey sign statements of votes, all with one signature. Returns the signature of each vote.
+ * @param {AskedSignature[]} all at least one, and at most `MAX_TOGETHER`
  * @returns {Promise<VoteSignature[]>}
  */
-export async function signVotes(votes) {
-  /** @type {AskedSignature[]} */
-  const all = [];
-  for (const { hold, seen } of votes) all.push(await askForVote(hold, seen));
-  const [{ rpId, credentials, statement }] = all;
-  if (all.length === 1) return [{ nonce: all[0].nonce, ...(await sign(rpId, credentials, await sha256(statement))) }];
+export async function signTogether(all) {
+  const [{ nonce, rpId, credentials, statement }] = all;
+  if (all.length === 1) return [{ nonce, ...(await sign(rpId, credentials, await sha256(statement))) }];
   const together = await Promise.all(all.map((asked) => sha256Hex(asked.statement)));
   const list = JSON.stringify({ digests: together, statement: "sluice-votes-1" });
   const signed = await sign(rpId, credentials, await sha256(list));
@@ -95,10 +80,10 @@ export async function signVotes(votes) {
 
 /**
  * Asks for the statement of a vote, and compares it with what this page shows.
- * @param {Hold} hold
+ * @param {Hold} hold as it was shown
  * @param {Seen} seen
  */
-async function askForVote(hold, { fingerprint, causes }) {
+export async function askForVote(hold, { fingerprint, causes }) {
   /** @type {AskedSignature} */
   const asked = (await post(`holds/${hold.id}/challenge`, { fingerprint, causes })).body;
   const stated = JSON.parse(asked.statement);

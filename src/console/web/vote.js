@@ -5,7 +5,7 @@ import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { h, toast, withCode } from "./dom.js";
 import { causesDigest, fingerprint } from "./fingerprint.js";
-import { signVote } from "./passkey.js";
+import { askForVote, signTogether } from "./passkey.js";
 import { drawRisk, whenSent } from "./risk.js";
 import { compareAmounts, formatAgo, groupDigits, missingVotes, movement, personName, shorten } from "./words.js";
 
@@ -178,13 +178,21 @@ function summary(hold, moves) {
 }
 
 /**
+ * Throws if another person is signed in.
+ * @param {App} app
+ */
+export async function confirmPerson(app) {
+  if (!(await app.isStillMe()))
+    throw new Error("Another person has signed in in this browser. Nothing was sent; check your name at the top.");
+}
+
+/**
  * Returns the fingerprint of the bytes on the page. Throws if the hold has changed or is closed, or if another person is signed in.
  * @param {App} app
  * @param {Hold} hold
  */
 async function confirmedFingerprint(app, hold) {
-  if (!(await app.isStillMe()))
-    throw new Error("Another person has signed in in this browser. Nothing was sent; check your name at the top.");
+  await confirmPerson(app);
   const fresh = (await get(`holds/${hold.id}`)).body;
   const computed = hold.sent ? await fingerprint(hold.operation, hold.sent) : "";
   if (fresh.fingerprint !== computed)
@@ -195,15 +203,21 @@ async function confirmedFingerprint(app, hold) {
 }
 
 /**
- * Returns the digest of the reasons on the page. Throws if the hold has others by now.
- * @param {Hold} hold
+ * Returns the digests of the bytes and the reasons that the page shows. Throws if the hold has others by now, or is closed.
+ * @param {Hold} hold as it was shown
+ * @returns {Promise<Seen>}
  */
-async function confirmedCauses(hold) {
+export async function confirmedSight(hold) {
   const fresh = (await get(`holds/${hold.id}`)).body;
-  const computed = await causesDigest(hold.reasons);
-  if (fresh.causes !== computed)
+  const computed = hold.sent ? await fingerprint(hold.operation, hold.sent) : "";
+  if (fresh.fingerprint !== computed || fresh.environment !== hold.environment)
+    throw new Error("The held call is not the one that was shown. Nothing was sent; check it again.");
+  if (!["pending", "approved"].includes(fresh.state))
+    throw new Error(`The hold is already ${fresh.state}. Nothing was sent.`);
+  const causes = await causesDigest(hold.reasons);
+  if (fresh.causes !== causes)
     throw new Error("The reasons why it is held are others by now. Nothing was sent; look at them again.");
-  return computed;
+  return { fingerprint: computed, causes };
 }
 
 /**
@@ -229,10 +243,10 @@ async function approve(app, hold, moves, risk) {
     label: buttonLabel("Approve", moves),
     kind: "good",
     perform: async () => {
-      const computed = await confirmedFingerprint(app, hold);
-      /** @type {{ fingerprint: string, causes: string, comment?: string, signature?: VoteSignature }} */
-      const body = { fingerprint: computed, causes: await confirmedCauses(hold) };
-      if (hold.mustSign) body.signature = await signVote(hold, body);
+      await confirmPerson(app);
+      /** @type {Seen & { comment?: string, signature?: VoteSignature }} */
+      const body = await confirmedSight(hold);
+      if (hold.mustSign) [body.signature] = await signTogether([await askForVote(hold, body)]);
       if (comment.text() !== "") body.comment = comment.text();
       return (await post(`holds/${hold.id}/approve`, body)).body;
     },

@@ -186,21 +186,22 @@ pub fn answered(
     (challenge, counter): (&Record, Option<&Record>),
 ) -> Result<Vec<Step>, SignatureError> {
     let key = counter_key(environment, &sent.credential);
-    let before = counter.and_then(|record| Some((record.version, counter_of(record)?)));
+    let before = counter.and_then(counter_of);
     let Assertion { authenticator_data, client_data, signature } = &sent.assertion;
     let noted =
         CounterRecord { counter: now, assertion: Fingerprint::of(&[authenticator_data, client_data, signature]) };
     // One assertion for several votes moves the counter once.
     let is_stuck =
-        before.as_ref().is_some_and(|(_, before)| before.counter > 0 && now <= before.counter && *before != noted);
+        before.as_ref().is_some_and(|before| before.counter > 0 && now <= before.counter && *before != noted);
     if is_stuck {
         return Err(SignatureError::Copied);
     }
     let value = json::to_record(&noted, FORMAT).into();
-    let note = match before {
+    let note = match counter.map(|record| record.version) {
         None => Step::Create { key, value, keep: Keep::Forever },
-        Some((version, before)) if before.counter == now => Step::Version { key, version },
-        Some((version, _)) => Step::Replace { key, version, value, keep: Keep::Forever },
+        Some(version) if before.is_some_and(|before| before.counter == now) => Step::Version { key, version },
+        // A counter that cannot be read says nothing, and is written anew.
+        Some(version) => Step::Replace { key, version, value, keep: Keep::Forever },
     };
     let used = Step::Delete { key: challenge_key(environment, &sent.nonce), version: challenge.version };
     Ok(vec![used, note])

@@ -232,8 +232,8 @@ fn a_call_that_is_settled_while_a_list_is_read_is_not_listed() {
     let setup = console(Setup::of(&upstream)).set("store", "kind", "redis").set("redis", "url", &redis.url());
     let gate = setup.set("store", "node", "left").start().ready();
     in_doubt(&gate, &upstream, "lost-1");
-    assert_eq!(swap("paid-1").send(gate.production()).outcome(), "executed");
-    let keys = redis.ask(&["KEYS", "sluice:*paid-1"]);
+    assert_eq!(swap("before-1").send(gate.production()).outcome(), "executed");
+    let keys = redis.ask(&["KEYS", "sluice:*before-1"]);
     let [claim] = keys.as_slice() else { panic!("{keys:?}") };
     for index in ["unknown", "sending"] {
         let index = format!("sluice:{{production}}:i:{index}");
@@ -245,6 +245,7 @@ fn a_call_that_is_settled_while_a_list_is_read_is_not_listed() {
         names.collect::<Vec<_>>()
     };
     assert_eq!(listed("unknown"), ["lost-1"]);
+    assert_eq!(listed("unknown&limit=1"), ["lost-1"], "the settled one takes no place");
     assert_eq!(listed("sending"), [Value::Null; 0]);
 }
 
