@@ -187,19 +187,29 @@ export async function confirmPerson(app) {
 }
 
 /**
+ * Reads a hold again, and returns it with the fingerprint of the bytes on the page. Throws if the hold has changed or is
+ * closed.
+ * @param {Hold} hold as it was shown
+ */
+async function readAgain(hold) {
+  /** @type {Hold} */
+  const fresh = (await get(`holds/${hold.id}`)).body;
+  const computed = hold.sent ? await fingerprint(hold.operation, hold.sent) : "";
+  if (fresh.fingerprint !== computed || fresh.environment !== hold.environment)
+    throw new Error("The held call is not the one that was shown. Nothing was sent; check it again.");
+  if (!["pending", "approved"].includes(fresh.state))
+    throw new Error(`The hold is already ${fresh.state}. Nothing was sent.`);
+  return { fresh, computed };
+}
+
+/**
  * Returns the fingerprint of the bytes on the page. Throws if the hold has changed or is closed, or if another person is signed in.
  * @param {App} app
  * @param {Hold} hold
  */
 async function confirmedFingerprint(app, hold) {
   await confirmPerson(app);
-  const fresh = (await get(`holds/${hold.id}`)).body;
-  const computed = hold.sent ? await fingerprint(hold.operation, hold.sent) : "";
-  if (fresh.fingerprint !== computed)
-    throw new Error("The held call is not the one that was shown. Nothing was sent; check it again.");
-  if (!["pending", "approved"].includes(fresh.state))
-    throw new Error(`The hold is already ${fresh.state}. Nothing was sent.`);
-  return computed;
+  return (await readAgain(hold)).computed;
 }
 
 /**
@@ -208,12 +218,7 @@ async function confirmedFingerprint(app, hold) {
  * @returns {Promise<Seen>}
  */
 export async function confirmedSight(hold) {
-  const fresh = (await get(`holds/${hold.id}`)).body;
-  const computed = hold.sent ? await fingerprint(hold.operation, hold.sent) : "";
-  if (fresh.fingerprint !== computed || fresh.environment !== hold.environment)
-    throw new Error("The held call is not the one that was shown. Nothing was sent; check it again.");
-  if (!["pending", "approved"].includes(fresh.state))
-    throw new Error(`The hold is already ${fresh.state}. Nothing was sent.`);
+  const { fresh, computed } = await readAgain(hold);
   const causes = await causesDigest(hold.reasons);
   if (fresh.causes !== causes)
     throw new Error("The reasons why it is held are others by now. Nothing was sent; look at them again.");
