@@ -137,6 +137,7 @@ class Place:
         redis: Redis | Sentinels | None,
         issuer: TurningIssuer,
         chance: random.Random,
+        settings: str,
     ) -> None:
         self.upstream = upstream
         self.chance = chance
@@ -169,6 +170,7 @@ class Place:
                 config += self.sentinels.config(node)
             if node == "left":
                 config += OTHER_ISSUER
+            config += settings
             clock = self.clock.variables() if self.clock else {}
             libraries = " ".join([*LIBRARIES, *([clock["LD_PRELOAD"]] if clock else [])])
             environment = clock | {"LD_PRELOAD": libraries, "FIU_CTRL_FIFO": str(home / "fiu")}
@@ -514,7 +516,7 @@ def check_limit(place: Place, report: Report, totals: dict[str, int]) -> None:
 
 
 @contextlib.contextmanager
-def start_place(binary: str, kind: str, chance: random.Random) -> Iterator[Place]:
+def start_place(binary: str, kind: str, chance: random.Random, settings: str = "") -> Iterator[Place]:
     with (
         start_simulator(binary, "--latency-ms", "2", "--seed", str(chance.randrange(10**9))) as upstream,
         tempfile.TemporaryDirectory(prefix="sluice-") as text,
@@ -528,7 +530,7 @@ def start_place(binary: str, kind: str, chance: random.Random) -> Iterator[Place
             redis = Sentinels(folder, chance.choice((1, 2)))
         gates: list[KillableGate] = []
         try:
-            place = Place(binary, upstream, folder, redis, issuer, chance)
+            place = Place(binary, upstream, folder, redis, issuer, chance, settings)
             gates = place.gates
             yield place
         finally:
