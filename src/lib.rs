@@ -23,6 +23,7 @@
 //! | `gateway` | pingora's hooks for callers |
 //! | `console` | the API and the page for people |
 //! | `serve` | builds, starts, reloads and stops the process |
+//! | `witness` | a server that signs the checkpoints of journals which only grew |
 //! | `simulator` | a stand-in for the payments API |
 //! | `cli` | the command line |
 //!
@@ -46,5 +47,6 @@ pub mod edge;
 pub mod gateway;
 pub mod console;
 pub mod serve;
+pub mod witness;
 pub mod simulator;
 pub mod cli;

@@ -223,6 +223,11 @@ pub trait AuditSink: fmt::Debug + Send + Sync {
 
     /// Whether the last append succeeded; checked before each commit for money.
     fn is_well(&self) -> bool;
+
+    /// Whether money waits until witnesses sign; checked before each commit for money.
+    fn lacks_witnesses(&self) -> bool {
+        false
+    }
 }
 
 /// Why entries are not on disk.

@@ -19,3 +19,4 @@ pub mod supervisor;
 pub mod unsettled_outcomes;
 pub mod upstream;
 pub mod webhook;
+pub mod witnesses;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::checkpoint::Origin;
 use super::line::LineFault;
 use crate::base::ids::Environment;
 use crate::ledger::NodeId;
@@ -73,13 +74,27 @@ pub enum FlawKind {
     CheckpointSignature {
         key: String,
     },
-    /// The file has fewer lines than it had.
+    /// A witness did not make the signature that has its name.
+    WitnessSignature {
+        name: String,
+    },
+    /// The lines up to here are not those of the tree that a checkpoint has.
+    OtherTree,
+    /// The log has fewer lines than it had.
     CutOff {
+        node: NodeId,
         lines: u64,
         signed: u64,
     },
-    /// The line differs from the signed one.
-    Rewritten,
+    /// Two checkpoints of one log contradict each other.
+    Forked {
+        origin: Origin,
+        size: u64,
+    },
+    /// A log has checkpoints, and neither its files nor its salt are at hand.
+    OtherLog {
+        origin: Origin,
+    },
     /// A header names the snapshot with another hash.
     SnapshotChanged,
 }
@@ -105,8 +120,11 @@ impl FlawKind {
             FlawKind::Gap { .. } => "gap",
             FlawKind::CheckpointLine(_) => "checkpoint-unreadable",
             FlawKind::CheckpointSignature { .. } => "checkpoint-signature",
+            FlawKind::WitnessSignature { .. } => "witness-signature",
+            FlawKind::OtherTree => "rewritten",
             FlawKind::CutOff { .. } => "cut-off",
-            FlawKind::Rewritten => "rewritten",
+            FlawKind::Forked { .. } => "forked",
+            FlawKind::OtherLog { .. } => "other-log",
             FlawKind::SnapshotChanged => "snapshot-changed",
         }
     }
@@ -142,13 +160,27 @@ impl fmt::Display for FlawKind {
             FlawKind::CheckpointSignature { key } => {
                 write!(f, "the checkpoint is not signed by one of the given keys; it names the key {key}")
             }
-            FlawKind::CutOff { lines, signed } => {
-                write!(f, "the file has {lines} lines, but a checkpoint says that it had {signed}: its end was cut off")
+            FlawKind::WitnessSignature { name } => {
+                write!(f, "the checkpoint has a wrong signature of the witness `{name}`")
             }
+            FlawKind::OtherTree => f.write_str(
+                "the lines up to here are not those that a checkpoint covers: the files were rewritten, or the salt beside them was \
+                 changed",
+            ),
+            FlawKind::CutOff { node, lines, signed } => {
+                write!(f, "the journal of `{node}` has {lines} lines, but a checkpoint says that it had {signed}: its end was cut off")
+            }
+            FlawKind::Forked { origin, size } => {
+                write!(f, "two signed checkpoints of the log `{origin}` have other lines under the same number {size}: somebody was shown another journal")
+            }
+            FlawKind::OtherLog { origin } => write!(
+                f,
+                "the log `{origin}` was signed, and its files or its salt are not among those given: its journal was removed, or a new log \
+                 was begun; if people know why it ended, accept it with `--former-log {origin}`"
+            ),
             FlawKind::SnapshotChanged => {
                 f.write_str("the snapshot was changed after it was written: no rebuild takes it")
             }
-            FlawKind::Rewritten => f.write_str("it differs from the line that a checkpoint covers: the file was rewritten"),
         }
     }
 }

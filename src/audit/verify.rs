@@ -4,16 +4,21 @@
 //! reads them a second time only where numbers are missing or occur in several nodes' files, to say where, and whether
 //! they agree.
 
-use std::collections::BTreeMap;
+mod checkpoints;
+
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::checkpoint::Checkpoint;
+use self::checkpoints::SignedSize;
+use super::checkpoint::Origin;
 use super::flaw::{Flaw, FlawKind, FlawPlace};
 use super::hash::Hash;
 use super::line::{AuditLine, FileHeader, Highest, LineBody, read_line};
+use super::note::NoteKey;
 use super::numbers::Numbers;
 use super::read::{LineReader, RawLine};
+use super::read_tree::ReadTree;
 use super::steps::{UnusedNumbers, unused_before};
 use super::verified::{FileSource, KnownNumbers, VerifyReport};
 use crate::base::ids::Environment;
@@ -46,9 +51,6 @@ pub fn verify(
             Entry::Occupied(_) => verification.flaw(at_file(*source), FlawKind::Twice { node, sequence }),
         }
     }
-    for node in verification.signed.keys() {
-        nodes.entry(node.0.clone()).or_default();
-    }
     for (node, files) in &nodes {
         let before = verification.report.checkpoints;
         verification.node(node, files)?;
@@ -56,6 +58,7 @@ pub fn verify(
             verification.report.unsigned.insert(node.clone());
         }
     }
+    verification.other_logs();
     verification.report.keys_given = !known.keys.is_empty();
     let files: Vec<&dyn FileSource> = nodes.values().flat_map(BTreeMap::values).copied().collect();
     verification.numbers(&files)?;
@@ -66,8 +69,14 @@ struct Verification<'v> {
     known: &'v KnownNumbers,
     progress: &'v mut dyn FnMut(u64),
     report: VerifyReport,
-    /// By file, then by the file's number of lines.
-    signed: BTreeMap<(NodeId, u64), BTreeMap<u64, &'v Checkpoint>>,
+    /// The checkpoints of each log, by their numbers of lines.
+    signed: BTreeMap<Origin, BTreeMap<u64, SignedSize>>,
+    /// With which file each log begins, where that is known.
+    begins: BTreeMap<Origin, u64>,
+    /// The logs of the files.
+    own_logs: BTreeSet<Origin>,
+    /// Logs whose keys were not given.
+    skipped_logs: BTreeSet<Origin>,
     all: BTreeMap<Environment, Numbers>,
     /// In the files of more than one node.
     shared: BTreeMap<Environment, Numbers>,
@@ -87,6 +96,12 @@ struct FileReading {
     hash: Option<Hash>,
     /// Files before this one are missing or unreadable.
     is_broken: bool,
+    /// `None` where nothing tells it.
+    tree: Option<ReadTree>,
+    /// How many lines each witness signed, and when.
+    witnessed: BTreeMap<NoteKey, (u64, u64)>,
+    /// The last line.
+    end: FlawPlace,
 }
 
 impl<'v> Verification<'v> {
@@ -96,6 +111,9 @@ impl<'v> Verification<'v> {
             progress,
             report: VerifyReport::default(),
             signed: BTreeMap::new(),
+            begins: BTreeMap::new(),
+            own_logs: known.trees.iter().map(|(node, tree)| Origin::new(node.clone(), &tree.salts)).collect(),
+            skipped_logs: BTreeSet::new(),
             all: BTreeMap::new(),
             shared: BTreeMap::new(),
             unused: BTreeMap::new(),
@@ -117,34 +135,6 @@ impl<'v> Verification<'v> {
 
     fn note(&mut self, text: String) {
         self.report.notes.push(text);
-    }
-
-    fn take_checkpoints(&mut self) {
-        let known = self.known;
-        for line in &known.checkpoints {
-            let checkpoint = match &line.read {
-                Ok(checkpoint) => checkpoint,
-                Err(fault) => {
-                    self.flaw(line.place.clone(), FlawKind::CheckpointLine(fault.clone()));
-                    continue;
-                }
-            };
-            if !known.keys.is_empty() && !known.keys.iter().any(|key| key.signed(checkpoint)) {
-                self.flaw(line.place.clone(), FlawKind::CheckpointSignature { key: checkpoint.key.clone() });
-                continue;
-            }
-            let file = (checkpoint.statement.node.clone(), checkpoint.statement.sequence);
-            let of_file = self.signed.entry(file).or_default();
-            match of_file.insert(checkpoint.statement.lines, checkpoint) {
-                Some(other) if other.statement.hash != checkpoint.statement.hash => {
-                    self.flaw(line.place.clone(), FlawKind::Rewritten);
-                }
-                _ => {}
-            }
-        }
-        if known.keys.is_empty() && !known.checkpoints.is_empty() {
-            self.note("no public key was given: whether checkpoints are signed was not looked at".to_owned());
-        }
     }
 
     /// Identifies a file by its header, else by its name.
@@ -173,20 +163,15 @@ impl<'v> Verification<'v> {
 
     fn node(&mut self, node: &NodeId, files: &BTreeMap<u64, &dyn FileSource>) -> io::Result<()> {
         let mut reading = FileReading { hash: Some(Hash::NOTHING), ..FileReading::default() };
-        let signed_last = self.signed.keys().filter(|(of, _)| of == node).map(|(_, sequence)| *sequence).max();
         let last = files.keys().copied().max();
         let mut expected = self.archived(node, files, &mut reading);
+        reading.tree = self.tree(node, expected, &mut reading)?;
         for (sequence, source) in files {
             self.missing(node, expected, *sequence, &mut reading);
             expected = sequence.saturating_add(1);
             self.file(node, *sequence, *source, &mut reading, Some(*sequence) == last)?;
         }
-        self.missing(node, expected, signed_last.map_or(0, |last| last.saturating_add(1)), &mut reading);
-        if signed_last.is_none() {
-            self.note(format!(
-                "`{node}` has no checkpoint: whether lines or files at its end were cut off cannot be told"
-            ));
-        }
+        self.ended(node, &reading);
         Ok(())
     }
 
@@ -202,16 +187,6 @@ impl<'v> Verification<'v> {
             expected = expected.saturating_add(1);
             reading.hash = Some(file.last);
             reading.highest.clone_from(&file.highest);
-            let signed = self.signed.get(&(node.clone(), file.sequence)).and_then(|of| of.last_key_value());
-            match signed.map(|(lines, checkpoint)| (*lines, checkpoint.statement.hash)) {
-                Some((lines, _)) if lines > file.lines => {
-                    self.flaw(FlawPlace::default(), FlawKind::CutOff { lines: file.lines, signed: lines });
-                }
-                Some((lines, hash)) if lines == file.lines && hash != file.last => {
-                    self.flaw(FlawPlace::default(), FlawKind::Rewritten);
-                }
-                _ => {}
-            }
         }
         if expected > 1 {
             for (environment, number) in &reading.highest {
@@ -242,7 +217,6 @@ impl<'v> Verification<'v> {
         reading: &mut FileReading,
         is_last: bool,
     ) -> io::Result<()> {
-        let signed = self.signed.get(&(node.clone(), sequence)).cloned().unwrap_or_default();
         let may_end_early = is_last && self.known.live.contains(node);
         let mut lines = LineReader::of(source.open()?);
         let (mut count, mut end) = (0, 0);
@@ -258,18 +232,16 @@ impl<'v> Verification<'v> {
             count = raw.line;
             end = raw.end();
             match read_line(raw.bytes) {
-                Ok(line) => self.line(raw.line, line, &place, reading),
+                Ok(line) => {
+                    let hash = line.hash;
+                    self.line(raw.line, line, &place, reading);
+                    self.add_to_tree((sequence, hash), &place, reading);
+                }
                 Err(fault) => {
                     reading.hash = None;
                     reading.is_broken = true;
+                    reading.tree = None;
                     self.flaw(place.clone(), FlawKind::Line(fault));
-                }
-            }
-            if let Some(checkpoint) = signed.get(&raw.line) {
-                if reading.hash == Some(checkpoint.statement.hash) {
-                    self.report.checkpoints = self.report.checkpoints.saturating_add(1);
-                } else {
-                    self.flaw(place, FlawKind::Rewritten);
                 }
             }
             self.report_progress(end);
@@ -278,10 +250,7 @@ impl<'v> Verification<'v> {
             reading.is_broken = true;
             self.flaw(at_file(source), FlawKind::NoHeader);
         }
-        if let Some(lines) = signed.keys().next_back().filter(|lines| **lines > count) {
-            let place = FlawPlace { line: Some(count), offset: Some(end), ..at_file(source) };
-            self.flaw(place, FlawKind::CutOff { lines: count, signed: *lines });
-        }
+        reading.end = FlawPlace { line: Some(count), offset: Some(end), ..at_file(source) };
         self.report.files = self.report.files.saturating_add(1);
         self.report.bytes = self.report.bytes.saturating_add(end);
         self.told = 0;
@@ -344,19 +313,11 @@ impl<'v> Verification<'v> {
 
     /// Checks for missing numbers and for numbers in several files.
     fn numbers(&mut self, files: &[&dyn FileSource]) -> io::Result<()> {
-        let mut last = Highest::new();
-        for checkpoint in self.signed.values().flat_map(BTreeMap::values) {
-            for (environment, number) in &checkpoint.statement.highest {
-                let known = last.entry(*environment).or_default();
-                *known = (*number).max(*known);
-            }
-        }
         let mut gaps = Vec::new();
         for environment in Environment::ALL {
-            let last = last.get(&environment).copied().unwrap_or(0);
             let numbers = self.all.entry(environment).or_default();
             let archived = self.archived.get(&environment).copied().unwrap_or(0);
-            for gap in numbers.gaps(last) {
+            for gap in numbers.gaps() {
                 let (first, last) = gap.into_inner();
                 let first = first.max(archived.saturating_add(1));
                 if first > last {

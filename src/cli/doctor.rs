@@ -6,6 +6,7 @@ mod money;
 mod refusals;
 mod report;
 mod running;
+mod witnesses;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -55,6 +55,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("audit key", &["sluice audit key audit.key"]),
+    (
+        "audit receipt",
+        &["sluice audit receipt sluice-audit --request-id 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed > receipt.json"],
+    ),
+    (
+        "audit check-receipt",
+        &["sluice audit check-receipt receipt.json --public-key gate.pem.pub --witness-key witness.key"],
+    ),
     ("audit archive", &["sluice audit archive sluice-audit --to /backup/sluice-audit"]),
     ("config show", &["sluice config show", "sluice config show --written --output csv"]),
     ("config schema", &["sluice config schema > sluice.schema.json"]),
@@ -155,6 +163,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("token keys", &["sluice token keys"]),
     ("token make", &["sluice token make --subject ops-1 --role approver"]),
     ("webhook test", &["sluice webhook test approvals", "sluice webhook test approvals --output json"]),
+    (
+        "witness",
+        &[
+            "sluice witness --name witness.example.com --key witness.pem --log-key gate.pem.pub --listen 0.0.0.0:9470",
+            "sluice witness --name witness.example.com --key witness.pem --show-key > witness.key",
+        ],
+    ),
     ("completions", &["sluice completions bash > /etc/bash_completion.d/sluice"]),
     ("man", &["sluice man --folder /usr/local/share/man/man1"]),
 ];
@@ -239,8 +254,9 @@ mod tests {
     }
 
     /// Commands without rows or a verdict: they print a document, key or token, write a file, or run until they are ended.
-    const WITHOUT_FORMATS: [&str; 20] = [
+    const WITHOUT_FORMATS: [&str; 22] = [
         "audit key",
+        "audit receipt",
         "audit tail",
         "completions",
         "config schema",
@@ -260,6 +276,7 @@ mod tests {
         "store import",
         "token keys",
         "token make",
+        "witness",
     ];
 
     #[test]

@@ -36,6 +36,7 @@ mod store;
 mod token;
 mod watch;
 mod webhook;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -109,6 +110,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Sessions(sessions::SessionsArgs),
     Simulate(simulate::Simulate),
+    Witness(witness::WitnessArgs),
     Store(store::StoreArgs),
     Token(token::TokenArgs),
     Webhook(webhook::WebhookArgs),
@@ -199,6 +201,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
         Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Webhook(arguments) => webhook::run(&arguments),
+        Command::Witness(arguments) => witness::run(&arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| ExitReason::Done).map_err(anyhow::Error::msg),
     }
 }

@@ -6,6 +6,7 @@ mod issuers;
 mod redis;
 mod traces;
 mod webhooks;
+mod witnesses;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     faults.extend(operand_key(written));
     faults.extend(redis::wrong(written));
     faults.extend(webhooks::wrong(written));
+    faults.extend(witnesses::wrong(written));
     faults.extend(traces::wrong(written));
     faults.extend(insecure::wrong(written));
     faults.extend(nobody_to_agree(written));

@@ -16,10 +16,12 @@ use crate::stations::check::RequestIdPrefixes;
 mod console;
 mod limits;
 mod webhook;
+mod witness;
 
 pub use console::{ConsoleConfig, OidcConfig};
 pub use limits::LimitsConfig;
 pub use webhook::WebhookConfig;
+pub use witness::{UnwitnessedMode, WitnessConfig, WitnessingConfig};
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -268,6 +270,9 @@ pub struct AuditConfig {
     pub file_bytes: usize,
     /// The key that signs checkpoints.
     pub checkpoint_key: Option<Secret>,
+    /// The longest time from an entry to its checkpoint.
+    pub checkpoint_every: Duration,
+    pub witnessing: WitnessingConfig,
     /// The key that digests personal operands of decisions; if `None`, a random one in the folder.
     pub operand_key: Option<Secret>,
 }

@@ -40,7 +40,7 @@ pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
     CredentialSource, EnvironmentConfig, FollowConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls,
     LogConfig, LogFormat, LogLevel, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind,
-    SubjectForm, TimeoutsConfig, UpstreamConfig, WebhookConfig,
+    SubjectForm, TimeoutsConfig, UnwitnessedMode, UpstreamConfig, WebhookConfig, WitnessConfig, WitnessingConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::UnlistedMode;
 use super::document::{self, RawValue};
 use super::fault::SettingPlace;
-use super::meant::{AnswerMode, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm};
+use super::meant::{AnswerMode, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm, UnwitnessedMode};
 use super::settings::{Absent, MAX_MILLIS, Presence, SECTIONS, Section, Setting, SettingKind};
 use super::written::{DurabilityWord, TrustedWord};
 use crate::base::ids::Environment;
@@ -115,7 +115,11 @@ fn of_kind(kind: &SettingKind) -> Value {
         | SettingKind::FieldPath(_)
         | SettingKind::Text(_) => json!({"type": "string", "minLength": 1}),
         SettingKind::Node(_) => json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}),
-        SettingKind::Upstream(_) | SettingKind::KeysUrl(_) | SettingKind::CollectorUrl(_) | SettingKind::Origin(_) => {
+        SettingKind::Upstream(_)
+        | SettingKind::KeysUrl(_)
+        | SettingKind::CollectorUrl(_)
+        | SettingKind::Origin(_)
+        | SettingKind::WitnessUrl(_) => {
             json!({"type": "string", "pattern": "^https?://"})
         }
         SettingKind::Secret(_) | SettingKind::Credential(_) | SettingKind::WebhookUrl(_) | SettingKind::RedisUrl(_) => {
@@ -131,6 +135,10 @@ fn of_kind(kind: &SettingKind) -> Value {
         SettingKind::Algorithms(_) => some_of(words(&Algorithm::WORDS)),
         SettingKind::Events(_) => some_of(words(&NoticeEvent::WORDS)),
         SettingKind::MessageFormat(_) => words(&PayloadFormat::WORDS),
+        SettingKind::WitnessKey(_) => {
+            json!({"type": "string", "pattern": "^[^+ ]+\\+[0-9a-f]{8}\\+[A-Za-z0-9+/]{44}$"})
+        }
+        SettingKind::Unwitnessed(_) => words(&UnwitnessedMode::WORDS),
         SettingKind::Truth(_) => json!({"type": "boolean"}),
         SettingKind::Number { least, most, .. } | SettingKind::Seconds { least, most, .. } => {
             json!({"type": "integer", "minimum": least, "maximum": most})

@@ -7,10 +7,12 @@ use std::time::Duration;
 use super::belief::UnlistedMode;
 use super::heading::Heading;
 use super::meant::{
-    AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm, UpstreamConfig,
+    AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm, UnwitnessedMode,
+    UpstreamConfig,
 };
 use super::pem::PemKey;
 use super::written::{DurabilityWord, RevokedFile, SettingSlot, TrustedWord};
+use crate::audit::NoteKey;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::ledger::NodeId;
@@ -26,6 +28,7 @@ mod limits;
 mod redis;
 mod timeouts;
 mod webhook;
+mod witness;
 
 pub use issuer::FIRST_SECRET;
 
@@ -117,6 +120,9 @@ pub(super) enum SettingKind {
     Events(SettingSlot<Vec<NoticeEvent>>),
     MessageFormat(SettingSlot<PayloadFormat>),
     CollectorUrl(SettingSlot<String>),
+    WitnessUrl(SettingSlot<String>),
+    /// The key of a witness, in the form of C2SP.
+    WitnessKey(SettingSlot<NoteKey>),
     /// A URL without a path.
     Origin(SettingSlot<String>),
     /// A secret, because it may contain a password.
@@ -152,6 +158,7 @@ pub(super) enum SettingKind {
     Holds(SettingSlot<HoldsMode>),
     Subjects(SettingSlot<SubjectForm>),
     Loosening(SettingSlot<Loosening>),
+    Unwitnessed(SettingSlot<UnwitnessedMode>),
     Store(SettingSlot<StoreKind>),
     Durability(SettingSlot<DurabilityWord>),
     TrustedTraits(SettingSlot<Vec<TrustedWord>>),
@@ -211,6 +218,14 @@ pub(super) static SECTIONS: &[Section] = &[
               `[webhook.NAME]`. `sluice webhook test NAME` sends a test message.",
         presence: Presence::Named { example: "approvals", is_needed: false },
         settings: webhook::SETTINGS,
+    },
+    Section {
+        name: "witness",
+        doc: "Witnesses of the journal, on machines of others: each signs a checkpoint only if the journal kept all lines of the\n\
+              one before, so nobody can be shown another journal. Any number of sections `[witness.NAME]`; they need\n\
+              `audit.checkpoint_key`.",
+        presence: Presence::Named { example: "first", is_needed: false },
+        settings: witness::SETTINGS,
     },
     Section {
         name: "probes",

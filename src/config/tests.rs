@@ -18,6 +18,7 @@ mod shared_store;
 mod shown;
 mod traces;
 mod webhooks;
+mod witnesses;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<ConfigReading, Vec<Finding>> {
@@ -123,6 +124,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("operand.key", "a key of operands"),
         ("webhook.secret", "whsec_c2x1aWNlLXRlc3Qtc2VjcmV0LW51bWJlci1vbmU=\n"),
         ("tls/webhook-ca.pem", &certificate),
+        ("tls/witness-ca.pem", &certificate),
         ("oidc.secret", "of the provider and of us"),
         ("otlp.secret", "Bearer of-the-collector"),
     ];

@@ -92,6 +92,18 @@ pub(super) fn webhook(url: &str) -> Result<(), SettingFault> {
     Ok(())
 }
 
+/// Returns the URL of a witness without an end that `/add-checkpoint` would double.
+pub(super) fn witness(url: &str) -> Result<String, SettingFault> {
+    let whole = |fault: SettingFault| fault.remedy("write `https://host`, if needed with `:port` and a path");
+    let (tls, uri, authority) = parts(url).map_err(whole)?;
+    host(authority.host()).map_err(whole)?;
+    port(&authority, tls).map_err(whole)?;
+    if uri.query().is_some() {
+        return Err(whole(SettingFault::new("the URL has a query")));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
+}
+
 /// Parses the URL of a Redis: whether it uses TLS, and its host. It may contain user, password and database.
 pub(super) fn redis(url: &str) -> Result<(bool, String), SettingFault> {
     let fault = |text: &str| SettingFault::new(text).remedy("write `rediss://user:password@host:6379/0`");

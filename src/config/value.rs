@@ -6,11 +6,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod services;
+
+use self::services::{
+    cluster_node, collector_url, keys_url, redis_url, sentinel, signing_secret, webhook_url, witness_key,
+};
 use super::ConfigWorld;
 use super::belief::UnlistedMode;
 use super::document::{FoundValue, RawValue};
 use super::fault::{SettingFault, SettingPlace};
-use super::meant::{AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm};
+use super::meant::{
+    AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm, UnwitnessedMode,
+};
 use super::pem::{self, PemKey};
 use super::revocations::Revocations;
 use super::settings::{MAX_MILLIS, SettingKind};
@@ -21,7 +28,7 @@ use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::ledger::NodeId;
-use crate::notify::{NoticeEvent, PayloadFormat, SigningSecret};
+use crate::notify::{NoticeEvent, PayloadFormat};
 use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 
 /// The sources that values refer to: the environment, and files relative to the folder of the configuration.
@@ -66,6 +73,11 @@ pub(super) fn store(
             put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &NoticeEvent::WORDS)))
         }
         SettingKind::MessageFormat(slot) => put(*slot, written, place, choice(&found.raw, &PayloadFormat::WORDS)),
+        SettingKind::WitnessUrl(slot) => {
+            put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::witness))
+        }
+        SettingKind::WitnessKey(slot) => put(*slot, written, place, witness_key(&found.raw)),
+        SettingKind::Unwitnessed(slot) => put(*slot, written, place, choice(&found.raw, &UnwitnessedMode::WORDS)),
         SettingKind::CollectorUrl(slot) => put(*slot, written, place, collector_url(&found.raw)),
         SettingKind::Origin(slot) => {
             put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin))
@@ -143,41 +155,6 @@ fn revoked_file(raw: &RawValue, source: &ValueSource<'_>) -> Result<RevokedFile,
     let content = source.file(name)?;
     Revocations::read(&content, &[]).map_err(|fault| SettingFault::new(format!("`{name}`: {fault}")))?;
     Ok(RevokedFile { path: source.folder.join(name), content })
-}
-
-fn redis_url(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, SettingFault> {
-    let secret = secret(raw, source)?;
-    url::redis(secret.reveal())?;
-    Ok(secret)
-}
-
-fn cluster_node(raw: &RawValue) -> Result<(String, u16), SettingFault> {
-    url::cluster_node(text(raw, "a host and a port as text")?)
-}
-
-fn sentinel(raw: &RawValue) -> Result<(String, u16), SettingFault> {
-    url::sentinel(text(raw, "a host and a port as text")?)
-}
-
-fn keys_url(raw: &RawValue) -> Result<String, SettingFault> {
-    url::keys(text(raw, "a URL as text")?)
-}
-
-fn webhook_url(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, SettingFault> {
-    let secret = secret(raw, source)?;
-    url::webhook(secret.reveal())?;
-    Ok(secret)
-}
-
-fn signing_secret(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, SettingFault> {
-    let secret = secret(raw, source)?;
-    let fault = || SettingFault::new("a webhook secret must be `whsec_` and 24 to 64 random bytes in base64");
-    let made = "create one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file";
-    SigningSecret::parse(secret.reveal()).map(|_| secret).ok_or_else(|| fault().remedy(made))
-}
-
-fn collector_url(raw: &RawValue) -> Result<String, SettingFault> {
-    url::collector(text(raw, "a URL as text")?)
 }
 
 /// Checks a file of keys; the keyring reads it again from time to time.

@@ -11,7 +11,7 @@ use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
     CredentialSource, EnvironmentConfig, FollowConfig, HoldsMode, IssuerConfig, KeySource, ListenerTls, LogConfig,
     LogFormat, LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, SubjectForm, TimeoutsConfig,
-    UpstreamConfig,
+    UnwitnessedMode, UpstreamConfig, WitnessingConfig,
 };
 use super::pem::PemKey;
 use super::url::is_loopback;
@@ -26,9 +26,11 @@ mod console;
 mod limits;
 mod redis;
 mod webhook;
+mod witness;
 
 pub(super) use console::WrittenConsole;
 pub(super) use webhook::WrittenWebhook;
+pub(super) use witness::WrittenWitness;
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
@@ -42,6 +44,9 @@ pub(super) struct WrittenConfig {
     pub webhooks: Vec<WrittenWebhook>,
     /// The webhook whose section is being read; `end_named` moves it to the list.
     pub webhook: WrittenWebhook,
+    pub witnesses: Vec<WrittenWitness>,
+    /// The witness whose section is being read; `end_named` moves it to the list.
+    pub witness: WrittenWitness,
     pub answers: Option<Placed<AnswerMode>>,
     pub policies: Option<Placed<PathBuf>>,
     pub loosening: Option<Placed<Loosening>>,
@@ -84,6 +89,10 @@ pub(super) struct WrittenConfig {
     pub former_seal_key: Option<Placed<Secret>>,
     pub former_seal_key_id: Option<Placed<String>>,
     pub checkpoint_key: Option<Placed<Secret>>,
+    pub witnesses_needed: Option<Placed<usize>>,
+    pub unwitnessed: Option<Placed<UnwitnessedMode>>,
+    pub unwitnessed_within: Option<Placed<Duration>>,
+    pub checkpoint_seconds: Option<Placed<Duration>>,
     pub operand_key: Option<Placed<Secret>>,
     pub audit_folder: Option<Placed<PathBuf>>,
     pub audit_file_bytes: Option<Placed<usize>>,
@@ -217,6 +226,7 @@ impl WrittenConfig {
         let name = heading.name.clone();
         match heading.section {
             "webhook" => self.webhooks.push(WrittenWebhook { name, ..std::mem::take(&mut self.webhook) }),
+            "witness" => self.witnesses.push(WrittenWitness { name, ..std::mem::take(&mut self.witness) }),
             _ => self.issuers.push(WrittenIssuer { name, ..std::mem::take(&mut self.issuer) }),
         }
     }
@@ -265,6 +275,13 @@ impl WrittenConfig {
                 folder: self.audit_folder?.value,
                 file_bytes: self.audit_file_bytes?.value,
                 checkpoint_key: self.checkpoint_key.map(|key| key.value),
+                checkpoint_every: self.checkpoint_seconds?.value,
+                witnessing: WitnessingConfig {
+                    needed: self.witnesses_needed.map_or(self.witnesses.len(), |needed| needed.value),
+                    witnesses: self.witnesses.into_iter().map(WrittenWitness::meant).collect::<Option<_>>()?,
+                    within: self.unwitnessed_within?.value,
+                    unwitnessed: self.unwitnessed?.value,
+                },
                 operand_key: self.operand_key.map(|key| key.value),
             },
             reconcile: ReconcileConfig {

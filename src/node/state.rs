@@ -117,7 +117,7 @@ impl Node {
     ) -> Result<Attempt, Withdrawn> {
         // Of any other source, the claim is known.
         let may_be_claimed = matches!(from, AttemptSource::Nothing);
-        if !self.audit.is_well() {
+        if !self.audit.is_well() || self.audit.lacks_witnesses() {
             let claimed = self.claimed_already(&allowed.intent().name(), may_be_claimed).await;
             return Err(Withdrawn { why: claimed.unwrap_or(NotBegun::AuditAway), intent: Some(allowed.into_intent()) });
         }

@@ -61,6 +61,7 @@ word_enum! {
         StoreAway = "store-away",
         StoreRefusesWrites = "store-refuses-writes",
         AuditFailing = "audit-failing",
+        Unwitnessed = "unwitnessed",
         PoliciesNotRun = "policies-not-run",
         Frozen = "frozen",
         Restored = "restored",

@@ -17,6 +17,7 @@ use super::embedded_start::{UnverifiedStore, open_store};
 use super::node_settings::{audit_settings, hold_room, outlets, terms};
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
+use super::witnessing::have_witnessed;
 use super::workers::Workers;
 use crate::adapters::audit::{AuditFiles, Follower, OpenFault, is_copy, journal_id, operand_key};
 use crate::adapters::clock::{Stopwatch, SystemClock};
@@ -117,18 +118,17 @@ pub(super) fn open(
             Some(Arc::new(replica.map_err(OpenNodeError::Store)?))
         }
     };
-    let file_bytes = settings.rotate_bytes;
     settings.follower = replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
     let open = || AuditFiles::open(settings.clone(), clock.clone());
     let audit = when_free(config, services, open, |fault| matches!(fault, OpenFault::Locked { .. }));
     let audit = audit.map_err(OpenNodeError::Audit)?;
     workers.spawn_required("the audit log's writer", audit.ended());
-    let journal = audit.stood().clone();
+    have_witnessed(config, &audit, clock.clone(), metrics, workers)?;
     let audit = Arc::new(audit);
     let mut unverified = None;
     let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
         (Some(store), _) => {
-            let store = UnverifiedStore::new(store, config, runtime.handle(), &journal, &seals)?;
+            let store = UnverifiedStore::new(store, config, runtime.handle(), audit.stood(), &seals)?;
             let opening = store.opening();
             unverified = Some(store);
             (opening.clone(), None, opening)
@@ -140,8 +140,8 @@ pub(super) fn open(
             (store.clone(), Some((store, replica.clone())), replica)
         }
     };
-    let maker =
-        SnapshotMaker { source, folder: config.audit.folder.clone(), for_journal: file_bytes, seals: seals.clone() };
+    let (folder, for_journal) = (config.audit.folder.clone(), settings.rotate_bytes);
+    let maker = SnapshotMaker { source, folder, for_journal, seals: seals.clone() };
     workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
     let known = shared.as_ref().map(|(_, replica)| -> Arc<dyn JournalledRecords> { replica.clone() });
     let sealed =
@@ -224,7 +224,7 @@ pub(super) fn open(
         redis: awaited.clone(),
         membership: membership.clone(),
         node: of_start,
-        journal,
+        journal: audit.stood().clone(),
         unverified,
         audit_folder: config.audit.folder.clone(),
         environments: environments.clone(),

@@ -36,6 +36,7 @@ mod snapshots;
 mod start_error;
 mod start_policies;
 mod monitoring;
+mod witnessing;
 mod workers;
 
 pub use reload::{ReadAgain, StartConfig};

@@ -1,7 +1,5 @@
 //! Turns the configuration into the settings of the node's parts.
 
-use std::time::Duration;
-
 use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{AuditSettings, Checkpoints, SigningKey};
 use crate::config::{Config, LongestWrite, QuietTime, TimeoutsConfig, WebhookConfig};
@@ -11,14 +9,15 @@ use crate::notify::Outlet;
 use crate::stations::claim::Terms;
 use crate::stations::hold::HoldRoom;
 
-/// A checkpoint is signed after this many entries, or after `CHECKPOINT_INTERVAL`.
+/// A checkpoint is signed after this many entries, or after `audit.checkpoint_seconds`.
 const CHECKPOINT_ENTRIES: u64 = 1_000;
-const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn audit_settings(config: &Config) -> Result<AuditSettings, OpenNodeError> {
     let checkpoints = config.audit.checkpoint_key.as_ref().map(|pem| {
         let key = SigningKey::of_pem(pem.reveal().as_bytes()).ok_or(OpenNodeError::CheckpointKey)?;
-        Ok(Checkpoints { key, every_entries: CHECKPOINT_ENTRIES, every: CHECKPOINT_INTERVAL, to_log: true })
+        let is_witnessed = !config.audit.witnessing.witnesses.is_empty();
+        let (every_entries, every) = (CHECKPOINT_ENTRIES, config.audit.checkpoint_every);
+        Ok(Checkpoints { key, every_entries, every, to_log: true, is_witnessed })
     });
     Ok(AuditSettings {
         rotate_bytes: u64::try_from(config.audit.file_bytes).unwrap_or(u64::MAX),

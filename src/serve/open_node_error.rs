@@ -39,6 +39,8 @@ pub enum OpenNodeError {
     SealKey(SealingKeyError),
     #[error("`audit.checkpoint_key` is not an Ed25519 key in PEM; make one with `sluice audit key`")]
     CheckpointKey,
+    #[error("{0}")]
+    Witness(String),
     #[error("the key for personal names (`audit.operand_key`): {0}")]
     OperandKey(io::Error),
     #[error("the identity of this gate's journal: {0}")]

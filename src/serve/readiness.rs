@@ -84,6 +84,12 @@ impl Readiness {
             let text = "the audit log cannot be written: check its disk".to_owned();
             stops.push(MoneyStop { reason: StopReason::AuditFailing, environment: None, text, since: None });
         }
+        if self.node.audit.lacks_witnesses() {
+            let text = "too few witnesses sign the journal's checkpoints, and `audit.unwitnessed` is `close`: see the log for what each of \
+                        them answers";
+            let text = text.to_owned();
+            stops.push(MoneyStop { reason: StopReason::Unwitnessed, environment: None, text, since: None });
+        }
         if let Some(text) = self.node.activations.fault() {
             stops.push(MoneyStop { reason: StopReason::PoliciesNotRun, environment: None, text, since: None });
         }

@@ -6,6 +6,7 @@
 mod connections;
 mod family;
 mod following;
+mod journal;
 mod list;
 mod meters;
 mod unlisted;
@@ -309,21 +310,6 @@ impl Metrics {
                 self.all.limit_left_calls.with_label_values(&labels).set(integer(left));
             }
         }
-    }
-
-    pub fn audit_up(&self, is_up: bool) {
-        self.all.audit_up.set(i64::from(is_up));
-    }
-
-    /// Records how long a commit for money waited for its audit entry.
-    pub fn recorded(&self, waited: Duration) {
-        self.all.audit_seconds.observe(waited.as_secs_f64());
-    }
-
-    /// Sets the number of this node's waiting entries, and the age of the oldest.
-    pub fn outbox(&self, environment: &str, entries: usize, oldest: Duration) {
-        self.all.audit_outbox.with_label_values(&[environment]).set(integer(entries));
-        self.all.audit_lag.with_label_values(&[environment]).set(integer(oldest.as_secs()));
     }
 
     /// Records how long a call waited for shared rates.

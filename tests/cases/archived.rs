@@ -8,6 +8,7 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::nodes::{CLOSED, setup};
 use super::rules::{allow, limit, swap_of};
+use super::witness::{Witnessed, have_witnessed};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::shape::fresh_id;
@@ -160,4 +161,39 @@ fn files_that_are_missing_without_a_manifest_or_with_another_are_found() {
     fs::remove_file(&manifest).unwrap();
     let (code, said) = verify(&[&folder]);
     assert!(code == 3 && said.contains("missing"), "{said}");
+}
+
+/// The tree stands for the lines of files that are in an archive, and an auditor sees if it was changed.
+#[test]
+fn a_witnessed_journal_whose_first_files_are_in_an_archive_is_verified_by_its_tree() {
+    let upstream = Upstream::start();
+    let mut scene = have_witnessed(small_files(Setup::of(&upstream)), &[]);
+    let folder = scene.gate.path(FOLDER);
+    let paid = pay_until_a_snapshot_is_named(&scene.gate);
+    let is_whole = |scene: &Witnessed| {
+        let (code, text) = scene.verify(&folder, &[]);
+        code == 0 && text.contains("with 0 lines behind it")
+    };
+    wait_until("all to be witnessed", || is_whole(&scene));
+    let to = archive(&folder);
+    assert!(is_whole(&scene), "{:?}", scene.verify(&folder, &[]));
+    assert_eq!(scene.verify(&folder, &[to.to_str().unwrap()]).0, 0);
+    // The gate goes on from the tree, too.
+    scene = scene.again();
+    is_again(&paid[0], &scene.gate);
+    let call = of("1000");
+    wait_until("money to move", || told(&call.send(scene.gate.production())) == EXECUTED);
+    wait_until("all to be witnessed", || is_whole(&scene));
+    let request = call.request_id();
+    let (code, text) = run(&["audit", "receipt", folder.to_str().unwrap(), "--request-id", &request]);
+    assert!(code == 0 && text.contains("w1.example") && text.contains("w2.example"), "{text}");
+    let level = folder.join("audit-gate.tree/tile/0");
+    let partial = fs::read_dir(level.join("000.p")).into_iter().flatten().map(|file| file.unwrap().path());
+    let width = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap();
+    let tile = partial.max_by_key(width).unwrap_or(level.join("000"));
+    let mut bytes = fs::read(&tile).unwrap();
+    bytes[0] ^= 1;
+    fs::write(&tile, bytes).unwrap();
+    let (code, text) = scene.verify(&folder, &[]);
+    assert!(code == 3 && text.contains("the lines up to here are not those that a checkpoint covers"), "{text}");
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
 use super::nodes::{pair, setup};
+use super::witness::have_witnessed;
 use crate::support::clock::{PATIENCE, Watch, wait_until};
 use crate::support::gate::{EVERYTHING, sluice};
 use crate::support::{Act, Gate, Redis, Setup, Upstream};
@@ -234,6 +235,18 @@ fn the_doctor_says_that_the_audit_log_cannot_be_written() {
     wait_for(&config, CLOSED, "audit log cannot be written");
     fs::rename(gate.path("away"), gate.path("sluice-audit")).unwrap();
     wait_for(&config, 0, "No problems found.");
+}
+
+#[test]
+fn the_doctor_says_that_witnesses_do_not_sign() {
+    let upstream = Upstream::start();
+    let scene = have_witnessed(Setup::of(&upstream), &[("unwitnessed", "\"close\""), ("unwitnessed_seconds", "2")]);
+    let config = config_of(&scene.gate);
+    wait_until("the gate to be well", || told(&swap().send(scene.gate.production())) == "200 - executed");
+    wait_for(&config, 0, "2 of 2 must sign the journal; lines have waited ");
+    scene.cut_off();
+    wait_until("money to be closed", || told(&swap().send(scene.gate.production())).starts_with("503 "));
+    wait_for(&config, CLOSED, "fewer than 2 of 2 have signed the journal for ");
 }
 
 #[test]

@@ -65,3 +65,4 @@ mod upgrade;
 mod watching;
 mod webhooks;
 mod wire;
+mod witness;

@@ -225,5 +225,6 @@ fn an_end_closes_the_books() {
     let last: serde_json::Value = serde_json::from_str(checkpoints.lines().last().unwrap()).unwrap();
     let chain = std::fs::read_to_string(setup.path("sluice-audit/audit-gate-00000001.jsonl")).unwrap();
     assert!(chain.contains(r#""what":"executed""#), "{chain}");
-    assert!(last.to_string().contains(&format!(r#""length":{}"#, chain.len())), "{last}");
+    assert_eq!(last["place"]["length"], chain.len(), "{last}");
+    assert!(last["checkpoint"].as_str().unwrap().contains(&format!("\n{}\n", chain.lines().count())), "{last}");
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     "base",
     "catalog",
     "ledger",
@@ -24,6 +24,7 @@ const ORDER: [&str; 20] = [
     "gateway",
     "console",
     "serve",
+    "witness",
     "simulator",
     "cli",
 ];

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::folder::{AuditFile, audit_files, manifest_file};
 use super::snapshots::{UnfitSnapshot, hash, newest_snapshot};
+use super::start::recent_checkpoint;
 use super::whole_journal::header;
 use crate::audit::{ArchivedFile, Hash, scan};
 use crate::ledger::NodeId;
@@ -38,6 +39,8 @@ pub struct ArchivedFiles {
     pub moved: u64,
     /// The first file that a rebuild still needs; `None` without a snapshot.
     pub needed_from: Option<u64>,
+    /// The file in which the newest checkpoint ends, where files before those that a rebuild needs wait for another.
+    pub covered_up_to: Option<u64>,
 }
 
 /// Moves the files of a node that its newest snapshot stands for; `told` hears of each.
@@ -62,10 +65,16 @@ pub fn archive(
     listed.try_lock().map_err(|_| ArchiveError::Busy(node.clone()))?;
     let mut before = read_manifest(&manifest).map_err(at(&manifest))?;
     fs::create_dir_all(to).map_err(at(to))?;
-    let mut done = ArchivedFiles { moved: 0, needed_from: Some(snapshot.sequence) };
+    // Lines that no checkpoint covers yet are read once more after a crash.
+    let covered =
+        recent_checkpoint(folder, node).map_err(at(folder))?.map_or(u64::MAX, |(_, place)| place.end.sequence);
+    let covered_up_to = Some(covered).filter(|covered| *covered < snapshot.sequence);
+    let mut done = ArchivedFiles { moved: 0, needed_from: Some(snapshot.sequence), covered_up_to };
     let all: Vec<AuditFile> =
         audit_files(folder).map_err(at(folder))?.into_iter().filter(|file| file.node == *node).collect();
-    for (file, next) in all.iter().zip(all.iter().skip(1)).filter(|(file, _)| file.sequence < snapshot.sequence) {
+    for (file, next) in
+        all.iter().zip(all.iter().skip(1)).filter(|(file, _)| file.sequence < snapshot.sequence.min(covered))
+    {
         let found = describe(file, next)?;
         let is_behind = before.last().filter(|last| last.sequence < file.sequence);
         if let Some(last) = is_behind

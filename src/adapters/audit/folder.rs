@@ -49,6 +49,16 @@ pub fn journal_id_file(folder: &Path, node: &NodeId) -> PathBuf {
     folder.join(format!("audit-{node}.id"))
 }
 
+/// `audit-<node>.salt`
+pub(super) fn salt_file(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}.salt"))
+}
+
+/// `audit-<node>.tree`
+pub(super) fn tree_folder(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}.tree"))
+}
+
 /// Parses the name of a file of the audit log.
 pub fn named(path: &Path) -> Option<AuditFile> {
     numbered(path, SUFFIX)

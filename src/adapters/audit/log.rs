@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use super::disk::{Disk, DiskFile, write_all};
 use super::folder::audit_file;
+use super::line_tree::TreeNews;
 use super::written_entries::{EntryKey, RecentEntries};
-use crate::audit::{FileHeader, Hash, Highest, LineText, SnapshotLink, Statement, UnusedNumbers};
+use crate::audit::{FileExtent, FileHeader, Hash, Highest, LineText, SnapshotLink, UnusedNumbers};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Outstanding, StoreTime};
 use crate::ports::Clock;
@@ -90,8 +91,8 @@ pub(super) struct Log {
     /// A file that could not be begun.
     leftover: Option<PathBuf>,
     remembered: RecentEntries,
-    /// The statements on files that ended since `take_ended` was last called.
-    ended: Vec<Statement>,
+    /// What happened since `take_news` was last called.
+    news: Vec<TreeNews>,
 }
 
 /// Lines that are to be written and synced together.
@@ -101,6 +102,7 @@ struct Batch {
     /// The tip after the batch.
     tip: Tip,
     added: Vec<(EntryKey, Hash)>,
+    lines: Vec<TreeNews>,
 }
 
 impl Log {
@@ -116,7 +118,7 @@ impl Log {
         let tip = tip.unwrap_or_else(|| Tip::before_the_first(&place.node));
         let snapshot = tip.header.snapshot;
         let mut log =
-            Log { disk, clock, place, tip, snapshot, file: None, leftover: None, remembered, ended: Vec::new() };
+            Log { disk, clock, place, tip, snapshot, file: None, leftover: None, remembered, news: Vec::new() };
         if is_new {
             log.begin(BTreeSet::new())?
         } else {
@@ -209,23 +211,16 @@ impl Log {
         rotated
     }
 
-    /// Returns the statement on the newest file.
-    pub(super) fn statement(&self) -> Statement {
+    /// Returns how far the newest file goes.
+    pub(super) fn extent(&self) -> FileExtent {
         let Tip { lines, length, hash, .. } = self.tip;
-        Statement {
-            node: self.place.node.clone(),
-            sequence: self.tip.header.sequence,
-            lines,
-            length,
-            hash,
-            highest: self.tip.highest.clone(),
-            at: StoreTime::of_micros(self.clock.now().as_microsecond()),
-        }
+        let at = StoreTime::of_micros(self.clock.now().as_microsecond());
+        FileExtent { sequence: self.tip.header.sequence, lines, length, hash, at }
     }
 
-    /// Returns the last statements on files that ended since the previous call.
-    pub(super) fn take_ended(&mut self) -> Vec<Statement> {
-        std::mem::take(&mut self.ended)
+    /// Returns what happened since the previous call.
+    pub(super) fn take_news(&mut self) -> Vec<TreeNews> {
+        std::mem::take(&mut self.news)
     }
 
     /// Returns the entries that are not on disk yet, and for each list whether the log can take it.
@@ -281,7 +276,7 @@ impl Log {
     }
 
     fn batch(&self) -> Batch {
-        Batch { bytes: Vec::new(), tip: self.tip.clone(), added: Vec::new() }
+        Batch { bytes: Vec::new(), tip: self.tip.clone(), added: Vec::new(), lines: Vec::new() }
     }
 
     /// Whether a file ends before this line: with the day, or if the line would make it too long. A file has at least
@@ -307,6 +302,7 @@ impl Log {
         write_all(file.as_mut(), &batch.bytes)?;
         file.sync()?;
         self.tip = batch.tip;
+        self.news.extend(batch.lines);
         for (key, content) in batch.added {
             self.remembered.add(key, content);
         }
@@ -314,9 +310,9 @@ impl Log {
     }
 
     fn rotate(&mut self, anew: BTreeSet<Environment>) -> io::Result<()> {
-        let ended = self.statement();
+        let (ended, before) = (self.extent(), self.news.len());
         self.begin(anew)?;
-        self.ended.push(ended);
+        self.news.insert(before, TreeNews::Ended(ended));
         Ok(())
     }
 
@@ -337,6 +333,7 @@ impl Log {
         let hash = text.put_behind(self.tip.hash, &mut bytes);
         write_all(file.as_mut(), &bytes).and_then(|()| file.sync()).map_err(|error| named(&path, &error))?;
         let length = bytes.len() as u64;
+        self.news.push(TreeNews::Line(hash));
         self.tip = Tip { lines: 1, length, hash, highest: header.highest.clone(), header: Arc::new(header) };
         self.file = Some(file);
         self.leftover = None;
@@ -415,9 +412,10 @@ impl Tip {
 
 impl Batch {
     fn put(&mut self, entry: &Prepared) {
-        let Batch { bytes, tip, added } = self;
+        let Batch { bytes, tip, added, lines } = self;
         let before = bytes.len();
         tip.hash = entry.text.put_behind(tip.hash, bytes);
+        lines.push(TreeNews::Line(tip.hash));
         tip.lines = tip.lines.saturating_add(1);
         tip.length = tip.length.saturating_add(bytes.len().saturating_sub(before) as u64);
         let highest = tip.highest.entry(entry.environment).or_default();

@@ -13,15 +13,20 @@ mod folder_copy;
 mod follower;
 mod following;
 mod journal_id;
+mod line_tree;
 mod log;
 mod lost_entries;
 mod met_store;
 mod missing_files;
 mod operand_key;
+mod salts;
 mod written_entries;
 mod signer;
+mod signing;
 mod snapshots;
 mod start;
+mod tree_files;
+mod tree_folder;
 mod whole_journal;
 mod writer;
 
@@ -39,8 +44,10 @@ use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use self::following::Following;
+use self::line_tree::TreeStart;
 use self::log::{Log, LogPosition, Prepared};
 use self::signer::CheckpointSigner;
+use self::start::recent_checkpoint;
 use self::writer::{Health, LogJob, LogRequest, LogWriter, Suspended, WriterSignals};
 use crate::adapters::random;
 use crate::audit::{FileHeader, Highest, LineText, OnDisk, SnapshotLink, unused_before};
@@ -58,14 +65,17 @@ pub use folder::{
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
 pub use journal_id::journal_id;
+pub use line_tree::{JournalTree, NewCheckpoint};
 pub use lost_entries::{EntryRoom, another_history, entries_above, newest_entries};
 pub use met_store::{keep_met_store, met_store};
 pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
 pub use operand_key::{kept_operand_key, operand_key};
-pub use signer::{Checkpoints, SigningKey};
+pub use salts::kept_salts;
+pub use signing::{Checkpoints, SigningKey};
 pub use snapshots::{
     RoomForJournal, SnapshotFile, UnfitSnapshot, free_bytes, is_snapshot_due, keep_snapshot, newest_snapshot,
 };
+pub use tree_folder::TreeFolder;
 pub use whole_journal::{JournalPart, knows_environment, read_journal};
 
 /// How the audit log of a node is kept.
@@ -147,6 +157,7 @@ pub struct AuditFiles {
     instance: String,
     former: Option<String>,
     life: watch::Receiver<()>,
+    tree: Option<JournalTree>,
 }
 
 impl AuditFiles {
@@ -163,10 +174,15 @@ impl AuditFiles {
         let mut lock = lock(&lock_file(&folder, &node))?;
         let instance = random::nonce().0;
         let former = signed(&mut lock, &instance).map_err(fault)?;
-        let start = start::find_start(&folder, &node)?;
-        let signer = checkpoints.map(|checkpoints| {
-            CheckpointSigner::new(checkpoints, Arc::clone(&clock), checkpoints_file(&folder, &node))
+        let recent = recent_checkpoint(&folder, &node).map_err(fault)?;
+        let start = start::find_start(&folder, &node, recent.as_ref().map(|(_, place)| &place.end))?;
+        let begun = checkpoints.map(|checkpoints| {
+            let tip = start.tip.as_ref().map(|tip| (tip.header.sequence, tip.lines));
+            let start = TreeStart { folder: folder.clone(), node: node.clone(), recent, tip };
+            let (thread, tree) = line_tree::start(&checkpoints, start)?;
+            Ok((CheckpointSigner::new(&checkpoints, Arc::clone(&clock), thread), tree))
         });
+        let (signer, tree) = begun.transpose().map_err(fault)?.unzip();
         let stood = start.tip.as_ref().map(|tip| tip.highest.clone()).unwrap_or_default();
         let place = LogPosition { folder: folder.clone(), node: node.clone(), rotate_bytes };
         let log = Log::new(disk, clock, place, start.tip, start.remembered).map_err(fault)?;
@@ -202,6 +218,7 @@ impl AuditFiles {
             instance,
             former,
             life,
+            tree,
         })
     }
 
@@ -219,6 +236,11 @@ impl AuditFiles {
     /// Tells the header of the newest file, whenever one begins.
     pub fn begun(&self) -> watch::Receiver<Arc<FileHeader>> {
         self.begun.clone()
+    }
+
+    /// Returns the tree of the journal, where checkpoints are signed.
+    pub fn tree(&self) -> Option<&JournalTree> {
+        self.tree.as_ref()
     }
 
     /// Names a snapshot in the header of the next file.
@@ -294,6 +316,10 @@ impl AuditSink for AuditFiles {
 
     fn is_well(&self) -> bool {
         self.health.is_well()
+    }
+
+    fn lacks_witnesses(&self) -> bool {
+        self.tree.as_ref().is_some_and(JournalTree::lacks_witnesses)
     }
 }
 

@@ -12,7 +12,9 @@ use super::OpenFault;
 use super::folder::{AuditFile, audit_files, checkpoints_file};
 use super::log::Tip;
 use super::written_entries::{REMEMBERED, RecentEntries};
-use crate::audit::{Checkpoint, Hash, Highest, LineBody, ScanStop, Scanned, Statement, scan};
+use crate::audit::{
+    Checkpoint, CheckpointPlace, FileExtent, Hash, Highest, KeptCheckpoint, LineBody, ScanStop, Scanned, scan,
+};
 use crate::ledger::NodeId;
 
 /// How many bytes back checkpoints are searched for.
@@ -36,30 +38,29 @@ struct FoundFiles {
 }
 
 /// Reads the newest files of a node.
-pub(super) fn find_start(folder: &Path, node: &NodeId) -> Result<LogStart, OpenFault> {
+pub(super) fn find_start(folder: &Path, node: &NodeId, recent: Option<&FileExtent>) -> Result<LogStart, OpenFault> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         move |error| OpenFault::Disk { path: path.clone(), why: io::Error::to_string(&error) }
     };
     let all = audit_files(folder).map_err(unreadable(folder))?;
     let mut files: Vec<AuditFile> = all.into_iter().filter(|file| file.node == *node).collect();
-    let recent = recent_checkpoint(folder, node).map_err(unreadable(&checkpoints_file(folder, node)))?;
     let newest = loop {
-        let Some(file) = files.pop() else { return nothing(folder, node, recent.as_ref()) };
+        let Some(file) = files.pop() else { return nothing(folder, node, recent) };
         let path = file.path.clone();
-        let found = read_file(file, recent.as_ref()).map_err(unreadable(&path))?;
+        let found = read_file(file, recent).map_err(unreadable(&path))?;
         if found.scanned.header.is_some() {
             break found;
         }
         let torn = found.scanned.stop.as_ref().is_none_or(|stop| stop.is_torn);
-        if !torn || recent.as_ref().is_some_and(|said| said.sequence == found.file.sequence) {
+        if !torn || recent.is_some_and(|said| said.sequence == found.file.sequence) {
             return Err(damaged(&found, "it does not begin with a readable header"));
         }
         // The file was being begun: it never had a confirmed line.
         put_aside(&path, 0).map_err(unreadable(&path))?;
         fs::remove_file(&path).map_err(unreadable(&path))?;
     };
-    check(&newest, recent.as_ref())?;
+    check(&newest, recent)?;
     if newest.scanned.stop.is_some() {
         put_aside(&newest.file.path, newest.scanned.length).map_err(unreadable(&newest.file.path))?;
     }
@@ -108,7 +109,7 @@ fn go_on(newest: FoundFiles, mut before: Vec<AuditFile>) -> Result<Result<LogSta
     Ok(Ok(LogStart { tip: Some(tip), remembered }))
 }
 
-fn read_file(file: AuditFile, recent: Option<&Statement>) -> io::Result<FoundFiles> {
+fn read_file(file: AuditFile, recent: Option<&FileExtent>) -> io::Result<FoundFiles> {
     let vouching = recent.filter(|said| said.sequence == file.sequence);
     let mut contents = Vec::new();
     let mut vouched = None;
@@ -130,7 +131,7 @@ fn read_file(file: AuditFile, recent: Option<&Statement>) -> io::Result<FoundFil
 }
 
 /// Checks that the newest file is what was written, except for an unconfirmed end.
-fn check(found: &FoundFiles, recent: Option<&Statement>) -> Result<(), OpenFault> {
+fn check(found: &FoundFiles, recent: Option<&FileExtent>) -> Result<(), OpenFault> {
     let header = found.scanned.header.as_ref();
     let named = (&found.file.node, found.file.sequence);
     if header.is_none_or(|header| (&header.node, header.sequence) != named) {
@@ -156,7 +157,7 @@ fn check(found: &FoundFiles, recent: Option<&Statement>) -> Result<(), OpenFault
     }
 }
 
-fn nothing(folder: &Path, node: &NodeId, recent: Option<&Statement>) -> Result<LogStart, OpenFault> {
+fn nothing(folder: &Path, node: &NodeId, recent: Option<&FileExtent>) -> Result<LogStart, OpenFault> {
     match recent {
         None => Ok(LogStart { tip: None, remembered: RecentEntries::default() }),
         Some(said) => Err(OpenFault::Damaged {
@@ -197,8 +198,9 @@ fn put_aside(path: &Path, from: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the newest checkpoint of this node. Torn and unreadable lines are left to `sluice audit verify`.
-fn recent_checkpoint(folder: &Path, node: &NodeId) -> io::Result<Option<Statement>> {
+/// Returns the newest checkpoint of this node's newest log, and its place. Torn and unreadable lines are left to `sluice audit
+/// verify`.
+pub(super) fn recent_checkpoint(folder: &Path, node: &NodeId) -> io::Result<Option<(Checkpoint, CheckpointPlace)>> {
     let mut file = match File::open(checkpoints_file(folder, node)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -208,6 +210,9 @@ fn recent_checkpoint(folder: &Path, node: &NodeId) -> io::Result<Option<Statemen
     file.seek(SeekFrom::Start(length.saturating_sub(RECENT)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    let statements = bytes.rsplit(|b| *b == b'\n').filter_map(|line| Checkpoint::read(line).ok());
-    Ok(statements.map(|checkpoint| checkpoint.statement).find(|said| said.node == *node))
+    let kept = bytes.rsplit(|b| *b == b'\n').filter_map(|line| KeptCheckpoint::read(line).ok());
+    let mut placed = kept.filter_map(|kept| Some((kept.checkpoint, kept.place?))).peekable();
+    // Witnesses may have signed an older one after a newer one was written.
+    let origin = placed.peek().map(|(checkpoint, _)| checkpoint.origin.clone()).filter(|origin| origin.node == *node);
+    Ok(placed.filter(|(checkpoint, _)| Some(&checkpoint.origin) == origin.as_ref()).max_by_key(|(one, _)| one.size))
 }

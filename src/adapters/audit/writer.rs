@@ -158,6 +158,9 @@ impl LogWriter {
             self.checkpoint(false);
         }
         self.checkpoint(true);
+        if let Some(signer) = &mut self.signer {
+            signer.end();
+        }
         if let Some(following) = &mut self.following {
             following.end();
         }
@@ -304,8 +307,9 @@ impl LogWriter {
     }
 
     fn checkpoint(&mut self, is_end: bool) {
-        if let Some(signer) = &mut self.signer {
-            signer.write_if_due(&mut self.log, is_end);
+        match &mut self.signer {
+            Some(signer) => signer.look(&mut self.log, is_end),
+            None => drop(self.log.take_news()),
         }
     }
 }

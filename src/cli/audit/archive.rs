@@ -49,7 +49,13 @@ pub(super) fn run(arguments: &AuditArchiveArgs) -> anyhow::Result<ExitReason> {
                 format!("{node}: moved {count} files to `{}`; a rebuild needs those from {first} on\n", to.display())
             }
         });
-        rows.push(json!({ "node": node.as_str(), "moved": count, "neededFrom": archived.needed_from }));
+        if let Some(file) = archived.covered_up_to {
+            words.push_str(&format!(
+                "{node}: files from {file} on stay, because the newest checkpoint ends there: see the gate's log for why it makes no newer one\n"
+            ));
+        }
+        let (from, up_to) = (archived.needed_from, archived.covered_up_to);
+        rows.push(json!({ "node": node.as_str(), "moved": count, "neededFrom": from, "coveredUpTo": up_to }));
     }
     print(&output.text(|| words, || json!({ "nodes": rows }), Some("nodes")))?;
     Ok(ExitReason::Done)

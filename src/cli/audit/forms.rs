@@ -29,7 +29,7 @@ pub(super) fn entry_line(shown: &ShownEntry) -> String {
     format!("{} {} {}  {}  {}", shown.at(), place.environment, place.number, shown.subject(), shown.event())
 }
 
-fn as_json(shown: &ShownEntry) -> Value {
+pub(super) fn as_json(shown: &ShownEntry) -> Value {
     let place = &shown.outstanding;
     json!({
         "environment": place.environment.as_str(),

@@ -9,10 +9,13 @@ pub(super) mod files;
 mod forms;
 mod key;
 mod people;
+mod proofs;
+mod receipt;
 mod show;
 mod tail;
 mod verify;
 
+pub(super) use proofs::read_checkpoint_key;
 pub(super) use verify::verified;
 
 use clap::{Args, Subcommand};
@@ -37,6 +40,8 @@ enum AuditCommand {
     CheckExport(export::CheckExportArgs),
     Key(key::AuditKeyArgs),
     Archive(archive::AuditArchiveArgs),
+    Receipt(receipt::ReceiptArgs),
+    CheckReceipt(receipt::CheckReceiptArgs),
 }
 
 pub(super) fn run(arguments: AuditArgs) -> anyhow::Result<ExitReason> {
@@ -48,5 +53,7 @@ pub(super) fn run(arguments: AuditArgs) -> anyhow::Result<ExitReason> {
         AuditCommand::CheckExport(arguments) => export::check(&arguments),
         AuditCommand::Key(arguments) => key::run(&arguments),
         AuditCommand::Archive(arguments) => archive::run(&arguments),
+        AuditCommand::Receipt(arguments) => receipt::run(&arguments),
+        AuditCommand::CheckReceipt(arguments) => receipt::check(&arguments),
     }
 }

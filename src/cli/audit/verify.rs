@@ -1,11 +1,12 @@
 //! `sluice audit verify`: checks that the audit log is complete and unchanged.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{BufReader, IsTerminal as _, Write as _};
+use std::fs;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -13,13 +14,13 @@ use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
 use super::people::{self, PeopleArgs, ProvedPeople};
-use crate::adapters::audit::{UnfitSnapshot, is_live, newest_snapshot, read_manifest};
+use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time};
+use crate::adapters::audit::{TreeFolder, UnfitSnapshot, is_live, kept_salts, newest_snapshot, read_manifest};
 use crate::adapters::clock::SystemClock;
 use crate::audit::{
-    Checkpoint, CheckpointKey, CheckpointLine, Completeness, FileSource, Flaw, FlawPlace, KnownNumbers, LineReader,
-    VerifyReport, verify,
+    Completeness, FileSource, Flaw, FlawPlace, KnownNumbers, KnownTree, Origin, VerifyReport, WitnessedLines, verify,
 };
-use crate::ledger::StoreTime;
+use crate::ledger::{NodeId, StoreTime};
 use crate::ports::Clock as _;
 
 /// Check that the audit log is complete and unchanged
@@ -29,11 +30,14 @@ use crate::ports::Clock as _;
 /// who can write the audit files can also write checkpoints. Only signed checkpoints prove that nothing is
 /// missing; the last line says how far they do.
 ///
+/// With `--witness-key`, it says how many lines enough witnesses have signed: each saw that the journal only grew, so nobody was
+/// shown another one. Get the checkpoints from the witnesses (`GET /checkpoints`), and name them with `--checkpoints`.
+///
 /// With `--people`, each payment that needed signed approvals is proved besides: who signed, for which bytes, amounts and
 /// reasons, by the keys of archived sets that follow each other from the digests that you give. In CSV, the rows are these
 /// payments.
 ///
-/// Exits with 0 if nothing was found and everything is proved, with 3 otherwise.
+/// Exits with 3 if anything was found, or if what you asked for is not proved: people, or witnesses; otherwise with 0.
 #[derive(Debug, Args)]
 pub(super) struct AuditVerifyArgs {
     /// Audit files, or folders of audit files
@@ -45,11 +49,25 @@ pub(super) struct AuditVerifyArgs {
     /// The public key that verifies checkpoints; may be given several times
     #[arg(long = "public-key", value_name = "FILE")]
     keys: Vec<PathBuf>,
+    /// The key of a witness, as it prints it, or a file with it; may be given several times
+    #[arg(long = "witness-key", value_name = "KEY|FILE", requires = "keys")]
+    witnesses: Vec<String>,
+    /// How many of these witnesses must have signed; without a number, all of them
+    #[arg(long, value_name = "NUMBER", requires = "witnesses", value_parser = clap::value_parser!(u8).range(1..=64))]
+    witnessed: Option<u8>,
+    /// A log that ended for a reason that you know, such as a restore: the name that a finding gives; may be given several
+    /// times
+    #[arg(long = "former-log", value_name = "LOG", value_parser = former_log)]
+    former_logs: Vec<Origin>,
     #[command(flatten)]
     people: PeopleArgs,
     /// Text for people, or JSON or CSV for programs
     #[arg(long, value_enum, default_value = "table")]
     output: OutputFormat,
+}
+
+fn former_log(text: &str) -> Result<Origin, String> {
+    Origin::parse(text).ok_or_else(|| "expected the name of a log, as `sluice/NODE/0123456789abcdef`".to_owned())
 }
 
 /// Progress is shown if there is more to read than this many bytes.
@@ -58,13 +76,21 @@ const LONG_WORK: u64 = 64 * 1024 * 1024;
 const SETTLING_MICROS: i64 = 60_000_000;
 
 pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
-    let report = verified(&arguments.paths, &arguments.checkpoints, &arguments.keys)?;
+    let witnesses = read_witness_keys(&arguments.witnesses)?;
+    let former_logs = arguments.former_logs.iter().cloned().collect();
+    let mut known = KnownNumbers { witnesses, former_logs, ..KnownNumbers::default() };
+    known.witnesses_needed = arguments.witnessed.map_or(known.witnesses.len(), usize::from);
+    if known.witnesses_needed > known.witnesses.len() {
+        bail!("`--witnessed {}` needs as many different `--witness-key`", known.witnesses_needed);
+    }
+    let report = verified(&arguments.paths, &arguments.checkpoints, &arguments.keys, known)?;
     let people = arguments.people.people.then(|| people::prove(&arguments.paths, &arguments.people)).transpose()?;
     let words = || report_in_words(&report) + &people.as_ref().map(ProvedPeople::in_words).unwrap_or_default();
     let json = || with_people(as_json(&report), people.as_ref());
     let rows = if people.is_some() { "payments" } else { "findings" };
     print(&arguments.output.text(words, json, Some(rows)))?;
-    let is_good = report.flaw_count == 0 && people.as_ref().is_none_or(ProvedPeople::is_whole);
+    let is_good =
+        report.flaw_count == 0 && report.unwitnessed.is_empty() && people.as_ref().is_none_or(ProvedPeople::is_whole);
     Ok(if is_good { ExitReason::Done } else { ExitReason::Faulty })
 }
 
@@ -73,9 +99,9 @@ pub(in crate::cli) fn verified(
     paths: &[PathBuf],
     further: &[PathBuf],
     keys: &[PathBuf],
+    mut known: KnownNumbers,
 ) -> anyhow::Result<VerifyReport> {
     // First which nodes write, then the checkpoints, then the entries: later reads may only show more.
-    let mut known = KnownNumbers::default();
     for file in &chosen(paths)? {
         if let Some((_, node)) = folder_of(file).filter(|(folder, node)| is_live(folder, node)) {
             known.live.insert(node.clone());
@@ -89,6 +115,13 @@ pub(in crate::cli) fn verified(
         let archived = read_manifest(&path).with_context(|| format!("`{}` cannot be read", path.display()))?;
         known.archived.extend(archived);
     }
+    // Of several folders with files of a node, the one with the newest has its tree.
+    for (folder, node) in chosen(paths)?.iter().filter_map(folder_of) {
+        if let Some(salts) = kept_salts(folder, node)? {
+            let tiles = Arc::new(TreeFolder::of(folder, node));
+            known.trees.insert(node.clone(), KnownTree { salts, tiles });
+        }
+    }
     for (folder, node) in chosen(paths)?.iter().filter_map(folder_of).collect::<BTreeSet<_>>() {
         let newest = newest_snapshot(folder, node);
         for unfit in newest.with_context(|| format!("`{}` cannot be read", folder.display()))?.unfit {
@@ -98,17 +131,13 @@ pub(in crate::cli) fn verified(
         }
     }
     for path in keys {
-        let pem = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
-        let key = CheckpointKey::of_pem(&pem);
-        known.keys.push(
-            key.ok_or_else(|| anyhow!("`{}` is not a public key written by `sluice audit key`", path.display()))?,
-        );
+        known.keys.push(read_checkpoint_key(path)?);
     }
     for path in checkpoints(paths)? {
-        read_checkpoints(&path, true, &mut known)?;
+        known.checkpoints.extend(checkpoint_lines(&path, true)?);
     }
     for path in further {
-        read_checkpoints(path, false, &mut known)?;
+        known.checkpoints.extend(checkpoint_lines(path, false)?);
     }
     let files = chosen(paths)?;
     let sources: Vec<&dyn FileSource> = files.iter().map(|file| file as &dyn FileSource).collect();
@@ -116,23 +145,6 @@ pub(in crate::cli) fn verified(
     let report = verify(&sources, &known, &mut |bytes| progress.show(bytes))?;
     progress.end();
     Ok(report)
-}
-
-/// Reads checkpoints. With `strict`, every line must be one; otherwise other lines (of a log) are skipped.
-fn read_checkpoints(path: &PathBuf, strict: bool, known: &mut KnownNumbers) -> anyhow::Result<()> {
-    let unreadable = || format!("`{}` cannot be read", path.display());
-    let mut lines = LineReader::of(BufReader::new(File::open(path).with_context(unreadable)?));
-    while let Some(raw) = lines.following().with_context(unreadable)? {
-        let read = Checkpoint::read(raw.bytes);
-        // The last line may be incomplete: its process is writing it, or was killed while it did.
-        let is_meant = read.is_ok() || (strict && raw.is_whole);
-        if is_meant {
-            let place =
-                FlawPlace { file: Some(path.display().to_string()), line: Some(raw.line), offset: Some(raw.offset) };
-            known.checkpoints.push(CheckpointLine { place, read });
-        }
-    }
-    Ok(())
 }
 
 fn report_in_words(report: &VerifyReport) -> String {
@@ -159,6 +171,25 @@ fn report_in_words(report: &VerifyReport) -> String {
 /// The proof of a verification without findings, and its limits.
 fn proven(report: &VerifyReport) -> String {
     match report.completeness() {
+        Completeness::UpToWitnessed => {
+            let nodes = report.witnessed.iter().map(|(node, WitnessedLines { lines, behind, at })| {
+                format!("`{node}` up to line {lines} on {}, with {behind} lines behind it", shown_time(*at))
+            });
+            let nodes: Vec<String> = nodes.collect();
+            format!(
+                "complete and unchanged up to the newest checkpoint that enough witnesses signed: {}. Whether entries behind it \
+                 were removed is not known",
+                nodes.join("; ")
+            )
+        }
+        Completeness::Unwitnessed => {
+            let nodes: Vec<String> = report.unwitnessed.iter().map(|node| format!("`{node}`")).collect();
+            format!(
+                "no finding, but too few witnesses signed checkpoints of {}: others may have been shown another journal; get the \
+                 checkpoints from the witnesses, and name them with `--checkpoints`",
+                nodes.join(", ")
+            )
+        }
         Completeness::UpToCheckpoints => {
             "complete and unchanged up to the newest signed checkpoint of each node. Whether entries behind it were removed is \
              not known"
@@ -185,7 +216,10 @@ fn as_json(report: &VerifyReport) -> Value {
         report.highest.iter().map(|(environment, number)| (environment.as_str().to_owned(), json!(number))).collect();
     json!({
         "clean": report.flaw_count == 0,
-        "completeUpToCheckpoints": report.flaw_count == 0 && report.completeness() == Completeness::UpToCheckpoints,
+        "completeUpToCheckpoints": report.flaw_count == 0 && report.is_complete_up_to_checkpoints(),
+        "completeUpToWitnessed": report.flaw_count == 0 && report.completeness() == Completeness::UpToWitnessed,
+        "unwitnessed": report.unwitnessed,
+        "witnessed": report.witnessed.iter().map(witnessed).collect::<Map<_, _>>(),
         "findings": report.flaws.iter().map(flaw).collect::<Vec<_>>(),
         "findingCount": report.flaw_count,
         "notes": report.notes,
@@ -195,6 +229,11 @@ fn as_json(report: &VerifyReport) -> Value {
         "highest": highest,
         "checkpoints": report.checkpoints,
     })
+}
+
+fn witnessed((node, lines): (&NodeId, &WitnessedLines)) -> (String, Value) {
+    let WitnessedLines { lines, behind, at } = lines;
+    (node.as_str().to_owned(), json!({"lines": lines, "linesBehind": behind, "at": shown_time(*at)}))
 }
 
 fn with_people(mut report: Value, people: Option<&ProvedPeople>) -> Value {

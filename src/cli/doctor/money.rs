@@ -109,6 +109,9 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
         "gate-clock" => {
             "set the clock of this machine right (NTP), and start the gate again; `sluice freezes` says more".to_owned()
         }
+        "unwitnessed" => {
+            "start the witnesses, or see why they refuse: the gate's log has the answer of each".to_owned()
+        }
         "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
         "policies-not-run" => {
             "give this gate the software and the configuration of the gate that put the policies in force".to_owned()

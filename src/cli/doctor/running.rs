@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::money::remedy_of_stop;
 use super::report::{DoctorReport, in_units};
-use super::{following, hold_room, refusals};
+use super::{following, hold_room, refusals, witnesses};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::machine::disk_space;
 use crate::adapters::store::embedded::{ContentVerdict, Embedded};
@@ -58,6 +58,7 @@ pub(super) async fn check(config: &Config, policies: &str, report: &mut DoctorRe
             check_work(config, &answers.metrics, report);
             check_issuers(config, &answers.metrics, report);
             check_journal(&answers.metrics, report);
+            witnesses::check(config, answers.metrics.value("sluice_unwitnessed_since_seconds", &[]), report);
             check_records(config, &answers.metrics, report);
             following::check(config, &|name, labels| answers.metrics.value(name, labels), report);
             check_reloads(policies, &answers.metrics, report);

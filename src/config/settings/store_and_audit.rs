@@ -129,6 +129,31 @@ pub(super) const AUDIT: &[Setting] = &[
               entries.",
     },
     Setting {
+        name: "checkpoint_seconds",
+        kind: SettingKind::Seconds { least: 1, most: 3_600, slot: |w| &mut w.checkpoint_seconds },
+        absent: Absent::Means("60"),
+        doc: "The longest time from an entry to the checkpoint that covers it; after 1,000 entries one is made at once.",
+    },
+    Setting {
+        name: "witnesses_needed",
+        kind: SettingKind::Number { least: 1, most: 16, unit: "witnesses", slot: |w| &mut w.witnesses_needed },
+        absent: Absent::Nothing { example: "1" },
+        doc: "How many of the witnesses must sign a checkpoint; without this setting, all of them.",
+    },
+    Setting {
+        name: "unwitnessed_seconds",
+        kind: SettingKind::Seconds { least: 1, most: 86_400, slot: |w| &mut w.unwitnessed_within },
+        absent: Absent::Means("900"),
+        doc: "How long lines of the journal may wait for enough witnesses, from when they were written: at least a minute more\n\
+              than `checkpoint_seconds`.",
+    },
+    Setting {
+        name: "unwitnessed",
+        kind: SettingKind::Unwitnessed(|w| &mut w.unwitnessed),
+        absent: Absent::Means(r#""alert""#),
+        doc: "What happens then: `alert` logs an error; `close` also closes this gate's money until enough witnesses sign.",
+    },
+    Setting {
         name: "operand_key",
         kind: SettingKind::Secret(|w| &mut w.operand_key),
         absent: Absent::Nothing { example: r#"{ file = "operand.key" }"# },

@@ -145,6 +145,10 @@ metrics! {
     store_failures: Counters "sluice_store_failures_total" ["call", "kind"]
         "Failed calls to the store, by call and by fault.";
 
+    unwitnessed_since: Gauge "sluice_unwitnessed_since_seconds" []
+        "Since when lines of the journal wait for the signatures of enough witnesses, in seconds since 1970; 0 if none wait.";
+    witness_answers: Counters "sluice_witness_answers_total" ["witness", "answer"]
+        "Answers of witnesses to checkpoints: `signed`, or why not.";
     audit_up: Gauge "sluice_audit_up" [] "Whether the last write to the audit chain succeeded; while it fails, no money moves.";
     audit_seconds: Latency "sluice_audit_seconds" [] "Time that commits for money waited until their audit entry was on disk.";
     audit_outbox: Gauges "sluice_audit_outbox_entries" ["environment"]

@@ -6,6 +6,7 @@ mod config;
 pub mod heads;
 mod json;
 mod keys;
+mod notes;
 mod policies;
 mod store;
 mod token;
@@ -24,6 +25,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("policies", policies::policies),
     ("config", config::config),
     ("audit-line", audit::line),
+    ("notes", notes::note),
     ("store-records", store::records),
     ("script-arguments", store::script_arguments),
     ("webhook-addresses", addresses::webhook),
@@ -36,6 +38,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "token" => vec![token::valid().into_bytes()],
         "script-arguments" => store::steps(),
         "audit-line" => audit::lines(),
+        "notes" => notes::notes(),
         "config" => vec![include_bytes!("../../../deploy/sluice.toml").to_vec()],
         "policies" => vec![include_bytes!("../../../policies/default.toml").to_vec()],
         _ => Vec::new(),

@@ -1,7 +1,7 @@
 //! Checkpoints: when they are made, and what they hold a start to.
 
 use super::*;
-use crate::audit::Checkpoint;
+use crate::audit::{GrowingTree, KeptCheckpoint, Tiles as _};
 
 /// A key as `sluice audit key` writes it; made for this test alone.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
@@ -11,7 +11,7 @@ const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
 fn signing(folder: &Path, every_entries: u64) -> AuditSettings {
     let key = SigningKey::of_pem(KEY.as_bytes()).unwrap();
     let every = Duration::from_secs(60);
-    let checkpoints = Some(Checkpoints { key, every_entries, every, to_log: true });
+    let checkpoints = Some(Checkpoints { key, every_entries, every, to_log: true, is_witnessed: false });
     AuditSettings { checkpoints, rotate_bytes: 1200, ..settings(folder) }
 }
 
@@ -19,11 +19,12 @@ fn made(folder: &Path) -> Vec<(u64, u64)> {
     let key = SigningKey::of_pem(KEY.as_bytes()).unwrap();
     let text = fs::read_to_string(checkpoints_file(folder, &node())).unwrap_or_default();
     let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let checkpoints = whole.map(|line| Checkpoint::read(line.as_bytes()).unwrap());
+    let checkpoints = whole.map(|line| KeptCheckpoint::read(line.as_bytes()).unwrap());
     checkpoints
-        .map(|checkpoint| {
+        .map(|KeptCheckpoint { checkpoint, place }| {
             assert!(key.public().signed(&checkpoint));
-            (checkpoint.statement.sequence, checkpoint.statement.lines)
+            let end = place.unwrap().end;
+            (end.sequence, end.lines)
         })
         .collect()
 }
@@ -93,4 +94,41 @@ async fn a_start_is_held_to_what_was_signed() {
     audit.append(vec![entry(3)]).await.unwrap();
     drop(audit);
     assert_eq!(made(folder.path()).last(), Some(&(1, 4)));
+}
+
+/// A copy whose tree was copied after its journal: the lines of the larger tree are others than those that come now.
+#[tokio::test]
+async fn a_tree_that_is_ahead_of_its_journal_is_cut_back() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let start = |at: &Path| AuditFiles::open(signing(at, 1), Arc::new(Hand::default())).unwrap();
+    let audit = start(folder.path());
+    audit.append((1..=2).map(entry).collect()).await.unwrap();
+    drop(audit);
+    copy(folder.path(), other.path());
+    let audit = start(folder.path());
+    audit.append((3..=9).map(entry).collect()).await.unwrap();
+    drop(audit);
+    copy(&folder.path().join("audit-a.tree"), &other.path().join("audit-a.tree"));
+    let audit = start(other.path());
+    audit.append(vec![entry(3)]).await.unwrap();
+    drop(audit);
+    let tree = TreeFolder::of(other.path(), &node());
+    let text = fs::read_to_string(checkpoints_file(other.path(), &node())).unwrap();
+    let last = KeptCheckpoint::read(text.lines().last().unwrap().as_bytes()).unwrap().checkpoint;
+    let again = GrowingTree::of_edge(last.size, |place, width| tree.tile(place, width)).unwrap();
+    assert_eq!(again.root(), last.root);
+    let widest = fs::read_dir(other.path().join("audit-a.tree/tile/0/000.p")).unwrap();
+    let widest = widest.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap()).max();
+    assert_eq!(widest, Some(last.size));
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let beside = to.join(file.file_name());
+        match file.file_type().unwrap().is_dir() {
+            true => copy(&file.path(), &beside),
+            false => assert!(fs::copy(file.path(), beside).is_ok()),
+        }
+    }
 }

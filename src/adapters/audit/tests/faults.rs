@@ -199,7 +199,7 @@ fn fate() -> impl Strategy<Value = DiskFate> {
 fn started(disk: &Faulty, folder: &Path, clock: &Arc<Hand>) -> Result<Log, TestCaseError> {
     let place = LogPosition { folder: folder.to_owned(), node: node(), rotate_bytes: 1200 };
     loop {
-        let start = start::find_start(folder, &node()).map_err(|fault| TestCaseError::fail(fault.to_string()))?;
+        let start = start::find_start(folder, &node(), None).map_err(|fault| TestCaseError::fail(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
         if let Ok(log) = Log::new(Box::new(disk.clone()), clock, place.clone(), start.tip, start.remembered) {
             return Ok(log);

@@ -84,17 +84,17 @@ async fn a_file_that_does_not_go_on_where_the_one_before_ends_is_damage() {
 #[test]
 fn what_is_remembered_no_longer_is_looked_up_in_the_files() {
     let folder = tempfile::tempdir().unwrap();
-    let start = crate::adapters::audit::start::find_start(folder.path(), &node()).unwrap();
+    let start = crate::adapters::audit::start::find_start(folder.path(), &node(), None).unwrap();
     let place = LogPosition { folder: folder.path().to_owned(), node: node(), rotate_bytes: 1 << 30 };
     let mut log =
         Log::new(Box::new(MachineDisk), Arc::new(Hand::default()), place, start.tip, start.remembered).unwrap();
     let count = written_entries::REMEMBERED as u64 + 10;
     let all: Vec<Prepared> = (1..=count).map(|number| prepare(&entry(number)).unwrap()).collect();
     assert!(log.append(&[&all]).iter().all(Result::is_ok));
-    let before = log.statement().lines;
+    let before = log.extent().lines;
     let again = [prepare(&entry(3)).unwrap(), prepare(&entry(count)).unwrap()];
     let other = [prepare(&Outstanding { entry: Bytes::from_static(b"{}"), ..entry(4) }).unwrap()];
     let results = log.append(&[&again, &other]);
     assert!(matches!(results.as_slice(), [Ok(()), Err(_)]), "{results:?}");
-    assert_eq!(log.statement().lines, before);
+    assert_eq!(log.extent().lines, before);
 }

@@ -1,0 +1,299 @@
+//! `sluice audit receipt` and `check-receipt`: prove that entries are in a journal, without the rest of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::super::output::OutputFormat;
+use super::super::{ExitReason, print};
+use super::entries::{EntryFilter, ShownEntry};
+use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
+use super::forms::{as_json, entry_line};
+use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time};
+use crate::adapters::audit::{TreeFolder, kept_salts, read_manifest};
+use crate::audit::{
+    Checkpoint, FileSource as _, Hash, KeptCheckpoint, LineBody, LineReader, Note, NoteVerdict, Origin, Salts,
+    inclusion_proof, is_included, leaf_hash, parse_root, read_line, salted,
+};
+use crate::base::ids::Environment;
+use crate::base::json;
+use crate::ledger::{NodeId, Number};
+
+const RECEIPT_FORMAT: u64 = 1;
+
+/// Make a receipt: a proof that entries are in the journal
+///
+/// The receipt has the entries, and proves with a signed checkpoint that the journal has them. Whoever keeps it can prove it later
+/// with `sluice audit check-receipt`, even if the entries were deleted since. It tells nothing of other entries. The newest
+/// checkpoint is taken that most witnesses signed.
+#[derive(Debug, Args)]
+pub(super) struct ReceiptArgs {
+    /// Folders of audit files
+    #[arg(required = true, value_name = "FOLDER")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    filter: EntryFilter,
+    /// Checkpoints kept elsewhere; may be given several times
+    #[arg(long, value_name = "FILE")]
+    checkpoints: Vec<PathBuf>,
+}
+
+/// Check a receipt
+///
+/// Shows the entries if the journal has them: if the checkpoint is signed by the given key of the journal and by the given
+/// witnesses, and the entries are under it. Exits with 0 if all is proved, with 3 otherwise.
+#[derive(Debug, Args)]
+pub(super) struct CheckReceiptArgs {
+    /// The receipt
+    #[arg(value_name = "FILE")]
+    receipt: PathBuf,
+    /// The public key that verifies checkpoints; may be given several times
+    #[arg(long = "public-key", value_name = "FILE", required = true)]
+    keys: Vec<PathBuf>,
+    /// The key of a witness, as it prints it, or a file with it; may be given several times
+    #[arg(long = "witness-key", value_name = "KEY|FILE")]
+    witnesses: Vec<String>,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
+}
+
+/// Entries, and the proof that a journal has them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProvedEntries {
+    checkpoint: String,
+    lines: Vec<ProvedLine>,
+}
+
+/// A line of a journal, and its path to the root of the tree.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProvedLine {
+    index: u64,
+    line: String,
+    /// Hashes in Base64, from the leaf on.
+    path: Vec<String>,
+    /// 64 hexadecimal digits.
+    salt: Hash,
+}
+
+/// A line that was found, before it is proved.
+struct FoundLine {
+    index: u64,
+    line: String,
+    /// The number of its entry.
+    number: (Environment, Number),
+}
+
+/// The files of a node, and their folders.
+#[derive(Default)]
+struct NodeFiles {
+    folders: BTreeSet<PathBuf>,
+    files: BTreeMap<u64, Chosen>,
+}
+
+/// The entries that the journal of one node has.
+struct FoundJournal {
+    folder: PathBuf,
+    origin: Origin,
+    salts: Salts,
+    lines: Vec<FoundLine>,
+}
+
+pub(super) fn run(arguments: &ReceiptArgs) -> anyhow::Result<ExitReason> {
+    let mut known = Vec::new();
+    for path in checkpoints(&arguments.paths)?.iter().chain(&arguments.checkpoints) {
+        known.extend(checkpoint_lines(path, false)?.into_iter().filter_map(|line| line.read.ok()));
+    }
+    // The files of a node may be in several folders, of which one has its salt and its tree.
+    let mut nodes: BTreeMap<NodeId, NodeFiles> = BTreeMap::new();
+    for file in chosen(&arguments.paths)? {
+        if let (Some((folder, node)), Some((_, sequence))) = (folder_of(&file), file.named()) {
+            let of_node = nodes.entry(node.clone()).or_default();
+            of_node.folders.insert(folder.to_owned());
+            of_node.files.insert(sequence, file.clone());
+        }
+    }
+    let (mut journals, mut all) = (Vec::new(), BTreeSet::new());
+    for (node, NodeFiles { folders, files }) in nodes {
+        let files: Vec<Chosen> = files.into_values().collect();
+        let salted = folders.into_iter().map(|folder| Ok(kept_salts(&folder, &node)?.map(|salts| (folder, salts))));
+        let salted = salted.collect::<std::io::Result<Vec<_>>>()?.into_iter().flatten().next_back();
+        let origin = salted.as_ref().map(|(_, salts)| Origin::new(node.clone(), salts));
+        let of_log = || known.iter().filter(|kept| Some(&kept.checkpoint.origin) == origin.as_ref());
+        let begins = of_log().find_map(|kept| Some(kept.place.as_ref()?.begins)).unwrap_or(1);
+        let before = lines_before(&arguments.paths, &node, begins, &files)?;
+        let lines = found_lines(&files, begins, before, &arguments.filter)?;
+        all.extend(lines.iter().map(|line| line.number));
+        if let (Some((folder, salts)), Some(origin)) = (salted, origin.clone().filter(|_| of_log().next().is_some())) {
+            journals.push(FoundJournal { folder, origin, salts, lines });
+        }
+    }
+    if journals.is_empty() {
+        bail!("these folders have no checkpoints, which a receipt needs: set `audit.checkpoint_key`");
+    }
+    let Some(fullest) = journals.into_iter().max_by_key(|journal| journal.lines.len()).filter(|_| !all.is_empty())
+    else {
+        bail!("no matching entries");
+    };
+    if fullest.lines.len() < all.len() {
+        bail!("no journal with checkpoints has all of these entries: name the folders of one node at a time");
+    }
+    print(&format!("{}\n", json::to_record(&receipt(fullest, &known)?, RECEIPT_FORMAT)))?;
+    Ok(ExitReason::Done)
+}
+
+fn receipt(journal: FoundJournal, known: &[KeptCheckpoint]) -> anyhow::Result<ProvedEntries> {
+    let FoundJournal { folder, origin, salts, lines } = journal;
+    let last = lines.last().map_or(0, |line| line.index);
+    let mut notes: BTreeMap<u64, Note> = BTreeMap::new();
+    for checkpoint in known.iter().map(|kept| &kept.checkpoint).filter(|one| one.origin == origin && one.size > last) {
+        let note = notes.entry(checkpoint.size).or_insert_with(|| checkpoint.note.clone());
+        // Each witness lists it with a signature of its own.
+        let new = checkpoint.note.signatures.iter().filter(|one| !note.signatures.contains(one)).cloned();
+        let new: Vec<_> = new.filter(|_| note.text == checkpoint.note.text).collect();
+        note.signatures.extend(new);
+    }
+    // Of several, the newest that most witnesses signed. One may have signed a size twice.
+    let signers =
+        |note: &Note| note.signatures.iter().map(|one| (one.name.clone(), one.key_id)).collect::<BTreeSet<_>>().len();
+    let Some((size, note)) = notes.into_iter().max_by_key(|(size, note)| (signers(note), *size)) else {
+        bail!(
+            "no checkpoint covers the newest of these entries yet: try again in a minute, or when the gate has ended"
+        );
+    };
+    let tiles = TreeFolder::of(&folder, &origin.node);
+    let lines = lines.into_iter().map(|FoundLine { index, line, .. }| {
+        let path = inclusion_proof(&tiles, size, index)?;
+        let path = path.iter().map(|hash| STANDARD.encode(hash.as_bytes())).collect();
+        Ok(ProvedLine { index, line, path, salt: Hash::of_bytes(salts.salt(index)) })
+    });
+    let lines = lines.collect::<std::io::Result<_>>().context("the tree of the journal cannot be read")?;
+    let receipt = ProvedEntries { checkpoint: note.to_string(), lines };
+    if proved(&receipt).is_none() {
+        bail!("the entries differ from what the tree of the journal has of them; see `sluice audit verify`");
+    }
+    Ok(receipt)
+}
+
+/// Returns how many lines of the tree are in archived files before the first one at hand.
+fn lines_before(paths: &[PathBuf], node: &NodeId, begins: u64, files: &[Chosen]) -> anyhow::Result<u64> {
+    let first = files.iter().filter_map(|file| Some(file.named()?.1)).min().unwrap_or_default();
+    let mut lines = BTreeMap::new();
+    for path in manifests(paths)? {
+        let archived = read_manifest(&path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+        let before = archived.into_iter().filter(|file| file.node == *node && (begins..first).contains(&file.sequence));
+        lines.extend(before.map(|file| (file.sequence, file.lines)));
+    }
+    if u64::try_from(lines.len()).unwrap_or(u64::MAX) < first.saturating_sub(begins) {
+        bail!("files of `{node}` before file {first} are missing: name all folders with its files");
+    }
+    Ok(lines.values().fold(0, |sum, lines| sum.saturating_add(*lines)))
+}
+
+/// Finds the lines of entries, with their places in the tree.
+fn found_lines(files: &[Chosen], begins: u64, before: u64, filter: &EntryFilter) -> anyhow::Result<Vec<FoundLine>> {
+    let (mut index, mut found) = (before, Vec::new());
+    for file in files.iter().filter(|file| file.named().is_some_and(|(_, sequence)| sequence >= begins)) {
+        let mut lines = LineReader::of(file.open()?);
+        while let Some(raw) = lines.following()? {
+            if !raw.is_whole {
+                break;
+            }
+            let damaged = || format!("line {} of `{}` is damaged; see `sluice audit verify`", raw.line, file.name());
+            let line = read_line(raw.bytes).map_err(|fault| anyhow!("{fault}")).with_context(damaged)?;
+            if let LineBody::Entry(outstanding) = line.body {
+                let number = (outstanding.environment, outstanding.number);
+                if filter.matches(&ShownEntry::of(outstanding)) {
+                    let line = String::from_utf8(raw.bytes.to_vec()).with_context(damaged)?;
+                    found.push(FoundLine { index, line, number });
+                }
+            }
+            index = index.saturating_add(1);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the checkpoint and the entries of a receipt, if the entries are under the checkpoint.
+fn proved(receipt: &ProvedEntries) -> Option<(Checkpoint, Vec<ShownEntry>)> {
+    let checkpoint = Checkpoint::of_note(&receipt.checkpoint).ok()?;
+    let entries = receipt.lines.iter().map(|ProvedLine { index, line, path, salt }| {
+        let line = read_line(line.as_bytes()).ok()?;
+        let path: Vec<Hash> = path.iter().map(|hash| parse_root(hash)).collect::<Option<_>>()?;
+        let leaf = leaf_hash(&salted(salt.as_bytes(), line.hash));
+        let LineBody::Entry(entry) = line.body else { return None };
+        is_included(leaf, *index, checkpoint.size, checkpoint.root, &path).then(|| ShownEntry::of(entry))
+    });
+    let entries = entries.collect::<Option<Vec<_>>>()?;
+    (!entries.is_empty()).then_some((checkpoint, entries))
+}
+
+pub(super) fn check(arguments: &CheckReceiptArgs) -> anyhow::Result<ExitReason> {
+    let path = &arguments.receipt;
+    let text = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+    let Ok(receipt) = json::from_record::<ProvedEntries>(&text, RECEIPT_FORMAT) else {
+        bail!("`{}` is not a receipt written by `sluice audit receipt`", path.display());
+    };
+    let keys = arguments.keys.iter().map(|path| read_checkpoint_key(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let witnesses = read_witness_keys(&arguments.witnesses)?;
+    let Some((checkpoint, entries)) = proved(&receipt) else {
+        return show_verdict(arguments, path, Err("its entries are not under its checkpoint: it was changed"));
+    };
+    if !keys.iter().any(|key| key.signed(&checkpoint)) {
+        return show_verdict(arguments, path, Err("its checkpoint is not signed by a given key"));
+    }
+    let verdicts: Vec<NoteVerdict> = witnesses.iter().map(|key| checkpoint.note.verdict(key)).collect();
+    let signed_at = |verdict: &NoteVerdict| match verdict {
+        NoteVerdict::Signed { at } => *at,
+        NoteVerdict::Absent | NoteVerdict::Wrong => None,
+    };
+    match verdicts.iter().map(signed_at).collect::<Option<Vec<u64>>>() {
+        Some(times) => show_verdict(arguments, path, Ok((&checkpoint, &times, &entries))),
+        None => show_verdict(arguments, path, Err("not every given witness signed its checkpoint")),
+    }
+}
+
+/// The checkpoint of a receipt, when witnesses signed it, and the entries.
+type ProvedReceipt<'r> = (&'r Checkpoint, &'r [u64], &'r [ShownEntry]);
+
+fn show_verdict(
+    arguments: &CheckReceiptArgs,
+    path: &Path,
+    proved: Result<ProvedReceipt<'_>, &str>,
+) -> anyhow::Result<ExitReason> {
+    let words = || match proved {
+        Err(why) => format!("`{}` proves nothing: {why}\n", path.display()),
+        Ok((checkpoint, times, entries)) => {
+            let lines: String = entries.iter().map(|entry| format!("{}\n", entry_line(entry))).collect();
+            let log = &checkpoint.origin;
+            let signed: Vec<String> = times.iter().map(|at| shown_time(*at)).collect();
+            let witnesses = match signed.as_slice() {
+                [] => "no witness was asked for".to_owned(),
+                times => format!("the witnesses signed it at {}", times.join(", ")),
+            };
+            let size = checkpoint.size;
+            format!("{lines}proved: these entries are among the first {size} lines of the log `{log}`; {witnesses}\n")
+        }
+    };
+    let found = || match proved {
+        Err(why) => json!({"proved": false, "why": why}),
+        Ok((checkpoint, times, entries)) => json!({
+            "proved": true,
+            "log": checkpoint.origin.to_string(),
+            "lines": checkpoint.size,
+            "witnessedAt": times.iter().map(|at| shown_time(*at)).collect::<Vec<_>>(),
+            "entries": entries.iter().map(as_json).collect::<Vec<_>>(),
+        }),
+    };
+    print(&arguments.output.text(words, found, Some("entries")))?;
+    Ok(if proved.is_ok() { ExitReason::Done } else { ExitReason::Faulty })
+}
