@@ -58,6 +58,8 @@ pub struct Membership {
     pub in_force: Arc<InForce>,
     /// The last number that this process left free before its own commit behind a rebuild.
     pub rebuilt_above: Mutex<BTreeMap<Environment, u64>>,
+    /// The beginning of the journal from which a store was rebuilt, to which this gate has told what was before.
+    pub told_before: Mutex<BTreeMap<Environment, u64>>,
 }
 
 /// The reasons why this node cannot join.
@@ -388,9 +390,17 @@ impl Membership {
             told.unwrap_or_else(|fault| node.told_of(&fault));
             return true;
         }
-        let Some(from) = waits.nodes.get(&node.id) else { return false };
-        self.reports(node, environment, (&waits, closing), *from).await;
-        true
+        let is_awaited = waits.nodes.contains_key(&node.id);
+        match self.must_tell_from(node, environment, &waits) {
+            Ok(Some(from)) => {
+                if self.reports(node, environment, (&waits, closing), from).await {
+                    self.has_told_before(environment, &waits);
+                }
+            }
+            Ok(None) => {}
+            Err(fault) => node.told_of(&fault),
+        }
+        is_awaited
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use super::Node;
 use super::journalling::{RecoverError, bring};
@@ -88,14 +88,14 @@ impl Membership {
         Ok(heard.members.iter().any(|member| heard.is_live(member) && knows(&member.told)))
     }
 
-    /// Tells a store that waits for this node what its journal has. `waits` is the closing, with its number.
+    /// Tells a store what this node's journal has, and returns whether all of it was told. `waits` is the closing, with its number.
     pub(super) async fn reports(
         &self,
         node: &Arc<Node>,
         environment: Environment,
         (waits, closing): (&Forgotten, Number),
         from: u64,
-    ) {
+    ) -> bool {
         let own = || Some(self.replica.committed(environment).ok()?.get(&node.id)?.as_u64());
         let made = waits.made.get(&node.id).copied().unwrap_or_default();
         if self.is_copy.load(Ordering::Acquire) && own().unwrap_or_default() < made {
@@ -107,20 +107,26 @@ impl Membership {
                 own().unwrap_or_default()
             );
             if let Err(fault) = must_be_opened(node, environment, &why).await {
-                return node.told_of(&fault);
+                node.told_of(&fault);
+                return false;
             }
         } else if let Err(fault) = self.tell_a_fuller_journal(node, environment, waits).await {
-            return node.told_of(&fault);
+            node.told_of(&fault);
+            return false;
         }
         // The entry of the rebuild comes first: this replica may take the snapshot in that was shown with it.
         if let Err(error) = brought(node, environment).await {
-            return told_of(node, environment, &error);
+            told_of(node, environment, &error);
+            return false;
         }
         // The store goes on without the commits that this gate made behind that number. A gate without any has none. A
         // journal whose replica begins later cannot tell.
         let begin = match self.replica.begin(environment) {
             Ok(begin) => begin.as_u64(),
-            Err(fault) => return node.told_of(&fault),
+            Err(fault) => {
+                node.told_of(&fault);
+                return false;
+            }
         };
         if begin > from || own().map_or(from > 0, |own| own > from) {
             // Votes and rejections may be among them. Holds end first: afterwards nothing shows that there were such commits.
@@ -130,16 +136,43 @@ impl Membership {
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = forgotten {
-                return node.told_of(&fault);
+                node.told_of(&fault);
+                return false;
             }
         }
         let from_up_to = (from, waits.known_up_to.unwrap_or_default());
         match remember(node, environment, from_up_to, (&self.audit_folder, &self.seals)).await {
             Ok(claims) => {
                 tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
+                true
             }
-            Err(error) => told_of(node, environment, &error),
+            Err(error) => {
+                told_of(node, environment, &error);
+                false
+            }
         }
+    }
+
+    /// Returns the number behind which this gate tells what its journal has; `None` if the store needs nothing of it.
+    ///
+    /// A store that was rebuilt from a journal which begins later lacks all that was before, whatever it knows of this gate's
+    /// commits.
+    pub(super) fn must_tell_from(
+        &self,
+        node: &Node,
+        environment: Environment,
+        waits: &Forgotten,
+    ) -> Result<Option<u64>, StoreFault> {
+        let begin = self.replica.begin(environment)?.as_u64();
+        let has_told = self.told_before.lock().unwrap_or_else(PoisonError::into_inner).get(&environment).copied();
+        let lacks_what_was_before = begin < waits.begins_behind && has_told != Some(waits.begins_behind);
+        let awaited = waits.nodes.get(&node.id).copied();
+        Ok(if lacks_what_was_before { Some(awaited.map_or(begin, |from| from.min(begin))) } else { awaited })
+    }
+
+    pub(super) fn has_told_before(&self, environment: Environment, waits: &Forgotten) {
+        let mut told = self.told_before.lock().unwrap_or_else(PoisonError::into_inner);
+        told.insert(environment, waits.begins_behind);
     }
 }
 

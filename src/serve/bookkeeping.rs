@@ -163,6 +163,7 @@ pub(super) fn open(
             audit_folder: config.audit.folder.clone(),
             in_force: services.in_force.clone(),
             rebuilt_above: Mutex::default(),
+            told_before: Mutex::default(),
         })
     });
     let store = sealed(store);

@@ -10,7 +10,7 @@ use super::nodes::{EXECUTED, all_have_it, commits, have_all, paid, says, setup};
 use super::replicated::{entries, journalled};
 use crate::support::clock::wait_until;
 use crate::support::gate::EVERYTHING;
-use crate::support::{Act, Between, Call, Gate, Redis, Upstream};
+use crate::support::{Act, Between, Call, Gate, Redis, Setup, Upstream};
 
 const AGAIN: &str = "200 - executed again";
 const FROZEN: &str = "503 FROZEN unknown";
@@ -131,6 +131,15 @@ struct SplitGates {
     before: Vec<Call>,
 }
 
+/// A gate of one side.
+fn side(upstream: &Upstream, (url, node): (&str, &str), durability: &str, rules: &str) -> Setup {
+    // Nobody looks at what became of a call, which would make commits.
+    let setup = console(setup(upstream, url, node).set("redis", "durability", durability));
+    let setup = setup.set_raw("reconcile", "first_look_ms", "3600000");
+    let setup = setup.set("production", "credential", "upstream-s-own-token");
+    setup.file("policies/everything.toml", &format!("{rules}{LIMITS}"))
+}
+
 fn split(upstream: &Upstream, durability: &str, rules: &str) -> SplitGates {
     let (old, new) = (Redis::start_kept(), Redis::start_kept());
     let follows = |replica: &Redis, primary: &Redis| {
@@ -139,13 +148,7 @@ fn split(upstream: &Upstream, durability: &str, rules: &str) -> SplitGates {
     follows(&new, &old);
     let replicas = [Redis::start_kept(), Redis::start_kept()];
     follows(&replicas[0], &old);
-    let setup = |url: &str, node: &str| {
-        // Nobody looks at what became of a call, which would make commits.
-        let setup = console(setup(upstream, url, node).set("redis", "durability", durability));
-        let setup = setup.set_raw("reconcile", "first_look_ms", "3600000");
-        let setup = setup.set("production", "credential", "upstream-s-own-token");
-        setup.file("policies/everything.toml", &format!("{rules}{LIMITS}"))
-    };
+    let setup = |url: &str, node: &str| side(upstream, (url, node), durability, rules);
     let (former, promoted) = (Between::to(old.port()), Between::to(old.port()));
     let left = setup(&former.url(), "left").start().ready();
     let follower = setup(&former.url(), "follower").start().ready();
@@ -257,6 +260,52 @@ fn a_store_with_two_histories_is_rebuilt_from_the_fuller_journal_also_where_that
         after.iter().for_each(|call| assert_eq!(told(&call.send(right.production())), AGAIN));
         assert_eq!(upstream.seen().len(), sent + after.len());
     }
+}
+
+/// A third gate paid at the promoted Redis, and is lost with its journal; nobody has these entries. The journal of one gate ends before
+/// them, and that of the other begins behind them: they cannot be joined, so people must find out what was paid between.
+#[test]
+fn where_a_journal_ends_before_the_other_begins_money_waits_for_people_and_all_known_calls_are_known() {
+    let upstream = Upstream::start();
+    let SplitGates { old, new, former, left, follower, right, before, _replicas, _promoted } =
+        split(&upstream, "acknowledged", RULES);
+    let lost = swap_of("12.34");
+    assert_eq!(told(&lost.send(left.production())), EXECUTED);
+    wait_until("the follower to have it", || entries(&follower, "executed") == 3);
+    drop(left.kill());
+    wait_until("the promoted Redis to take it", || large("m-1", "500").send(right.production()).status == 202);
+    let waiting = held(&right, "m-1");
+    have_all(&new, &["right"]);
+    right.signal("STOP");
+    let third = side(&upstream, (&_promoted.url(), "third"), "acknowledged", RULES).start();
+    let nobody_s = paid(&third);
+    while commits(&new) < commits(&old) {
+        paid(&third);
+    }
+    drop(third.kill());
+    former.lead(new.port());
+    wait_until("money to be closed", || says(&follower, "two Redis were used"));
+    have_all(&new, &["follower"]);
+    let sent = upstream.seen().len();
+    new.ask(&["FLUSHALL"]);
+    right.signal("CONT");
+    for gate in [&follower, &right] {
+        for call in before.iter().chain([&lost]) {
+            wait_until("what was paid to be known", || told(&call.send(gate.production())) == AGAIN);
+        }
+        assert_eq!(told(&swap_of("1").send(gate.production())), FROZEN);
+        assert_eq!(told(&nobody_s.send(gate.production())), FROZEN);
+    }
+    let is_told = || [&follower, &right].iter().any(|gate| says(gate, "begins behind number"));
+    wait_until("people to be told what is missing", is_told);
+    // What nobody knows is not released.
+    let hold = ask(&right, "GET", &format!("holds/{}", waiting["id"].as_str().unwrap()), &operator("ops-1"), None);
+    assert!(hold.status == 404 || hold.json()["state"] == "forgotten", "{hold}");
+    assert_eq!(upstream.seen().len(), sent);
+    wait_until("people to open money", || lift(&right, json!("restored")).json()["changed"] == true);
+    let after = [paid(&follower), paid(&right)];
+    after.iter().for_each(|call| assert_eq!(told(&call.send(right.production())), AGAIN));
+    assert_eq!(upstream.seen().len(), sent + after.len());
 }
 
 fn is_not_paid_again(durability: &str) {
