@@ -111,6 +111,17 @@ impl Activations {
         }
     }
 
+    /// Returns the guard of a signed act, whose signature is judged by this version; `None` where another version is in force.
+    /// Before the first set is in force, or while none is known, there is nothing to guard.
+    pub(super) fn guard_of_act(&self, environment: Environment, judged_by: &str) -> Option<Vec<Step>> {
+        match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&environment) {
+            Some(KnownSet::Active { version, number }) if self.is_guarded => {
+                (version == judged_by).then(|| vec![Step::Version { key: in_force_key(environment), version: *number }])
+            }
+            _ => Some(Vec::new()),
+        }
+    }
+
     /// Whether decisions by this version are those of the set in force, as far as this gate knows.
     pub fn is_in_force(&self, environment: Environment, version: &str) -> bool {
         if !self.is_guarded {
@@ -189,5 +200,16 @@ mod tests {
         assert_eq!((steps("b"), is_in_force("b")), (Some((vec![guard], false)), true));
         assert_eq!((steps("a"), is_in_force("a")), (None, false), "it was replaced");
         assert!(activations.guard(Environment::Sandbox, "b").is_none(), "each environment has its own");
+    }
+
+    #[test]
+    fn a_signed_act_guards_the_set_by_which_its_signature_was_judged() {
+        let (activations, environment) = (Activations::default(), Environment::Production);
+        let guard = |version: &str| activations.guard_of_act(environment, version);
+        assert_eq!(guard("a"), Some(Vec::new()), "nothing is known");
+        let set = SetInForce { version: "b".to_owned(), contract: "c".to_owned(), two_people: true };
+        activations.note_active(environment, &ActiveSet { number: Number::new(7), set });
+        let step = Step::Version { key: in_force_key(environment), version: Number::new(7) };
+        assert_eq!((guard("b"), guard("a")), (Some(vec![step]), None));
     }
 }

@@ -82,7 +82,12 @@ pub(super) async fn take(
     let (challenge, _) = node.store.read(&challenge_key(environment, &sent.nonce)).await?;
     let (counter, _) = node.store.read(&counter_key(environment, &sent.credential)).await?;
     match terms.take(sent, (said.person, policy), (challenge.as_ref(), counter.as_ref())) {
-        Ok((signed, steps)) => Ok((Some(signed), steps)),
+        Ok((signed, steps)) => {
+            // A key that a newer set has no more does not count, also if that set takes force at this moment.
+            let guard = node.activations.guard_of_act(environment, policy);
+            let guard = guard.ok_or(UnsignedAct::BadSignature(SignatureError::OtherPolicies))?;
+            Ok((Some(signed), steps.into_iter().chain(guard).collect()))
+        }
         Err(refused) => {
             node.metrics.signature_refused(environment.as_str(), refused.as_str());
             tracing::warn!(act = terms.act.kind().as_str(), reason = %refused, "the signature of an act is refused");
