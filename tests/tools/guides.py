@@ -22,7 +22,7 @@ DOCS = ROOT / "deploy" / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"sh", "console", "toml", "promql", "yaml", "json", "text", ""}
 # The ports that the guides and the first configuration name.
-PORTS = (8080, 8081, 8083, 8180, 8280, 9080, 9081, 9090, 9190, 9290, 6379)
+PORTS = (8080, 8081, 8083, 8180, 8280, 9080, 9081, 9090, 9190, 9290, 9470, 6379)
 TIMEOUT_SECONDS = 300
 # Programs that the session started in the background end with it.
 SESSION = "set -euo pipefail\nset -m\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nset -x\n"

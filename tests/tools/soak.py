@@ -49,8 +49,8 @@ MORE_MEMORY = 1.10
 WARM_SECONDS = 1_200
 MORE_MEMORY_AT_FIRST = 1.30
 MORE_FILES = 16
-# A file of the audit log is full after minutes, so that snapshots, which fill the cache of the copy, begin before memory
-# is compared.
+# A file of the audit log is full after minutes, so that snapshots, which fill the cache of the copy, begin before
+# memory is compared.
 SETTINGS = "\n[audit]\nfile_bytes = 8_388_608\n"
 # Audit log and copy of the store, for each payment, besides what a gate without payments has.
 DISK_BYTES_A_PAYMENT = 30_000
