@@ -263,6 +263,8 @@ struct LineTree {
     files: TreeFiles,
     begins: u64,
     salts: Salts,
+    /// A checkpoint that its lines must agree with.
+    known: Option<Checkpoint>,
 }
 
 impl LineTree {
@@ -282,7 +284,11 @@ impl LineTree {
         };
         let tiles = TreeFolder::of(folder, node);
         let Some((checkpoint, place)) = recent else {
-            if tiles.has_checkpoint() {
+            let mut all = audit_files(folder)?.into_iter().filter(|file| file.node == *node);
+            let begins = all.next().map_or(1, |file| file.sequence);
+            let published = tiles.published()?.filter(|known| known.origin == Origin::new(node.clone(), &salts));
+            if published.is_some() && (begins > 1 || start.tip.is_none()) {
+                // What is in an archive stands in the tree alone.
                 let checkpoints = checkpoints_file(folder, node);
                 let why = format!(
                     "`{}` has no checkpoint, and the tree beside it has one: restore it, or move it, the tree and `{}` away for another log",
@@ -291,9 +297,7 @@ impl LineTree {
                 );
                 return Err(io::Error::other(why));
             }
-            let mut all = audit_files(folder)?.into_iter().filter(|file| file.node == *node);
-            let begins = all.next().map_or(1, |file| file.sequence);
-            return LineTree::made_again(start, salts, begins, tiles);
+            return LineTree::made_again(start, (salts, begins), published, tiles);
         };
         if checkpoint.origin != Origin::new(node.clone(), &salts) {
             let why =
@@ -302,19 +306,25 @@ impl LineTree {
         }
         match TreeFiles::of_edge(tiles.clone(), checkpoint.size, checkpoint.root) {
             Ok(files) => {
-                let mut tree = LineTree { files, begins: place.begins, salts };
+                let known = Some(checkpoint.clone());
+                let mut tree = LineTree { files, begins: place.begins, salts, known };
                 tree.read_lines(start, (place.end.sequence, place.end.lines))?;
                 Ok(tree)
             }
             Err(why) => {
                 tracing::warn!(%why, "the tree of the journal is made again from its lines");
-                LineTree::made_again(start, salts, place.begins, tiles)
+                LineTree::made_again(start, (salts, place.begins), Some(checkpoint.clone()), tiles)
             }
         }
     }
 
     /// Makes the tree from all lines.
-    fn made_again(start: &TreeStart, salts: Salts, begins: u64, tiles: TreeFolder) -> io::Result<LineTree> {
+    fn made_again(
+        start: &TreeStart,
+        (salts, begins): (Salts, u64),
+        known: Option<Checkpoint>,
+        tiles: TreeFolder,
+    ) -> io::Result<LineTree> {
         let last = start.tip.map_or(begins, |(last, _)| last);
         let missing = (begins..=last).find(|sequence| !audit_file(&start.folder, &start.node, *sequence).exists());
         if let (Some(sequence), Some(_)) = (missing, start.tip) {
@@ -324,7 +334,7 @@ impl LineTree {
             );
             return Err(io::Error::other(why));
         }
-        let mut tree = LineTree { files: TreeFiles::empty(tiles)?, begins, salts };
+        let mut tree = LineTree { files: TreeFiles::empty(tiles)?, begins, salts, known };
         tree.read_lines(start, (begins, 0))?;
         Ok(tree)
     }
@@ -359,7 +369,7 @@ impl LineTree {
                     let line = read_line(raw.bytes).map_err(|fault| named(io::Error::other(fault.to_string())))?;
                     self.push(line.hash);
                 }
-                if !self.agrees(start) {
+                if !self.agrees() {
                     return Err(named(io::Error::other(
                         "its lines differ from those that the newest checkpoint covers",
                     )));
@@ -368,7 +378,7 @@ impl LineTree {
             self.files.write()?;
         }
         let size = self.files.tree().size();
-        match start.recent.as_ref().map(|(checkpoint, _)| checkpoint.size).filter(|signed| *signed > size) {
+        match self.known.as_ref().map(|checkpoint| checkpoint.size).filter(|signed| *signed > size) {
             Some(signed) => {
                 Err(io::Error::other(format!("the files have {size} lines, and the newest checkpoint covers {signed}")))
             }
@@ -376,11 +386,10 @@ impl LineTree {
         }
     }
 
-    /// Whether the newest checkpoint does not say otherwise.
-    fn agrees(&self, start: &TreeStart) -> bool {
-        let recent = start.recent.as_ref().map(|(checkpoint, _)| checkpoint);
+    /// Whether the known checkpoint does not say otherwise.
+    fn agrees(&self) -> bool {
         let tree = self.files.tree();
-        recent.is_none_or(|recent| recent.size != tree.size() || recent.root == tree.root())
+        self.known.as_ref().is_none_or(|known| known.size != tree.size() || known.root == tree.root())
     }
 }
 

@@ -99,9 +99,10 @@ impl TreeFolder {
         self.write(&self.folder.join("checkpoint"), checkpoint.note.to_string().as_bytes())
     }
 
-    /// Whether a checkpoint was published.
-    pub(super) fn has_checkpoint(&self) -> bool {
-        self.folder.join("checkpoint").exists()
+    /// Returns the checkpoint that was published last, if it can be read.
+    pub(super) fn published(&self) -> io::Result<Option<Checkpoint>> {
+        let note = read_if_there(&self.folder.join("checkpoint"))?;
+        Ok(note.and_then(|note| Checkpoint::of_note(std::str::from_utf8(&note).ok()?).ok()))
     }
 
     /// Removes all tiles.
