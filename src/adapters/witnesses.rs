@@ -32,7 +32,7 @@ pub enum WitnessFault {
     Strange,
     #[error("its signature is not one of the key in `witness.NAME.key`")]
     WrongSignature,
-    /// What the witness has signed is not in this journal.
+    /// The journal lacks lines that the witness has signed.
     #[error(
         "it signed {signed} lines of this journal, which has {here}: the journal was set back; keep it for the auditors, and begin \
          another `audit.folder`"

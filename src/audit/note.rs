@@ -34,9 +34,9 @@ pub struct NoteSignature {
 /// The role of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoteKeyKind {
-    /// It signs notes of its own.
+    /// The key signs notes of its owner.
     Log,
-    /// It signs, with a time, that a log only grew.
+    /// The key signs, with a time, that a log only grew.
     Witness,
 }
 
@@ -48,7 +48,7 @@ pub struct NoteKey {
     public: [u8; 32],
 }
 
-/// What a signature of a key is worth.
+/// The worth of a key's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteVerdict {
     /// The key did not sign the note.

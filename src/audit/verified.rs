@@ -57,7 +57,7 @@ pub struct KnownNumbers {
     pub changed_snapshots: Vec<String>,
 }
 
-/// What lies beside the files of a node, and tells what their tree is.
+/// The salts and tiles beside the files of a node, which tell its tree.
 #[derive(Clone)]
 pub struct KnownTree {
     pub salts: Salts,

@@ -36,7 +36,7 @@ impl WitnessRequest {
     }
 }
 
-/// What a witness says about a checkpoint.
+/// The answer of a witness to a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WitnessAnswer {
     /// Its signature, as a line of a note.

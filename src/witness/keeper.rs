@@ -1,4 +1,4 @@
-//! What a witness remembers: the last checkpoint of each log that it signed, in one file each.
+//! The memory of a witness: the last checkpoint of each log that it signed, in one file each.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -208,6 +208,16 @@ fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
     after.iter().for_each(|call| assert_eq!(told(&call.send(right.production())), AGAIN));
 }
 
+/// One gate pays at the former primary and is lost, and another one holds a call at the promoted Redis. Returns both.
+fn loses_one_and_holds_one(left: Gate, follower: &Gate, right: &Gate) -> (Call, Value) {
+    let lost = swap_of("12.34");
+    assert_eq!(told(&lost.send(left.production())), EXECUTED);
+    wait_until("the follower to have it", || entries(follower, "executed") == 3);
+    drop(left.kill());
+    wait_until("the promoted Redis to take it", || large("m-1", "500").send(right.production()).status == 202);
+    (lost, held(right, "m-1"))
+}
+
 /// Only the gate that closed money has the closing when the store is lost, and its journal begins there. The other one has
 /// the holds: they end, as the votes of the other history may be missing, and nobody forgets that they were.
 #[test]
@@ -216,12 +226,7 @@ fn a_store_with_two_histories_is_rebuilt_from_the_fuller_journal_also_where_that
         let upstream = Upstream::start();
         let SplitGates { old, new, former, left, follower, right, before, _replicas, _promoted } =
             split(&upstream, "acknowledged", RULES);
-        let lost = swap_of("12.34");
-        assert_eq!(told(&lost.send(left.production())), EXECUTED);
-        wait_until("the follower to have it", || entries(&follower, "executed") == 3);
-        drop(left.kill());
-        wait_until("the promoted Redis to take it", || large("m-1", "500").send(right.production()).status == 202);
-        let waiting = held(&right, "m-1");
+        let (lost, waiting) = loses_one_and_holds_one(left, &follower, &right);
         while commits(&new) < commits(&old) {
             paid(&right);
         }
@@ -269,12 +274,7 @@ fn where_a_journal_ends_before_the_other_begins_money_waits_for_people_and_all_k
     let upstream = Upstream::start();
     let SplitGates { old, new, former, left, follower, right, before, _replicas, _promoted } =
         split(&upstream, "acknowledged", RULES);
-    let lost = swap_of("12.34");
-    assert_eq!(told(&lost.send(left.production())), EXECUTED);
-    wait_until("the follower to have it", || entries(&follower, "executed") == 3);
-    drop(left.kill());
-    wait_until("the promoted Redis to take it", || large("m-1", "500").send(right.production()).status == 202);
-    let waiting = held(&right, "m-1");
+    let (lost, waiting) = loses_one_and_holds_one(left, &follower, &right);
     have_all(&new, &["right"]);
     right.signal("STOP");
     let third = side(&upstream, (&_promoted.url(), "third"), "acknowledged", RULES).start();
@@ -298,7 +298,7 @@ fn where_a_journal_ends_before_the_other_begins_money_waits_for_people_and_all_k
     }
     let is_told = || [&follower, &right].iter().any(|gate| says(gate, "begins behind number"));
     wait_until("people to be told what is missing", is_told);
-    // What nobody knows is not released.
+    // A hold that the store does not know is not released.
     let hold = ask(&right, "GET", &format!("holds/{}", waiting["id"].as_str().unwrap()), &operator("ops-1"), None);
     assert!(hold.status == 404 || hold.json()["state"] == "forgotten", "{hold}");
     assert_eq!(upstream.seen().len(), sent);

@@ -53,7 +53,7 @@ impl Witness {
         Witness { child, port, key }
     }
 
-    /// What it tells auditors, as a file.
+    /// Writes the list for auditors into a file.
     fn checkpoints(&self, file: &Path) -> String {
         let answer = get("/checkpoints").send(([127, 0, 0, 1], self.port).into());
         assert_eq!(answer.status, 200, "{answer}");
@@ -121,6 +121,13 @@ fn all_is_witnessed(gate: &Gate, folder: &Path) {
             && last.contains("w1.example")
             && last.contains(&format!(r"\n{}\n", newest.lines().count()))
     });
+}
+
+/// Makes two payments that both witnesses have signed.
+fn two_are_witnessed(of: &Witnessed, upstream: &Upstream) {
+    paid(&of.gate, upstream);
+    paid(&of.gate, upstream);
+    all_is_witnessed(&of.gate, &of.gate.path("sluice-audit"));
 }
 
 /// A swap with this requestId.
@@ -207,9 +214,7 @@ fn a_journal_that_was_written_anew_by_root_is_found_by_its_witnesses() {
     let upstream = Upstream::start();
     let of = witnessed(&upstream, &[]);
     let folder = of.gate.path("sluice-audit");
-    paid(&of.gate, &upstream);
-    paid(&of.gate, &upstream);
-    all_is_witnessed(&of.gate, &folder);
+    two_are_witnessed(&of, &upstream);
     let Witnessed { gate, first, second, ways, home } = of;
     let setup = gate.end();
     let forged = home.path().join("forged");
@@ -261,9 +266,7 @@ fn a_second_log_for_another_journal_is_found_and_accepted_only_by_name() {
     let upstream = Upstream::start();
     let of = witnessed(&upstream, &[]);
     let folder = of.gate.path("sluice-audit");
-    paid(&of.gate, &upstream);
-    paid(&of.gate, &upstream);
-    all_is_witnessed(&of.gate, &folder);
+    two_are_witnessed(&of, &upstream);
     let Witnessed { gate, first, second, ways, home } = of;
     let setup = gate.end();
     let forged = home.path().join("forged");
@@ -400,7 +403,7 @@ fn a_receipt_proves_a_payment_that_was_deleted_since() {
     let (code, text) = check(&file, &["--output", "json"]);
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, &told["proved"]), (0, &true.into()));
-    // What is changed in it proves nothing.
+    // A changed receipt proves nothing.
     let value: Value = serde_json::from_str(&receipt).unwrap();
     let changed = of.path("changed.json");
     for (from, to) in [("executed", "rejected"), ("\"index\":1", "\"index\":2"), ("\"salt\":\"", "\"salt\":\"0")] {

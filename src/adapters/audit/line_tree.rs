@@ -1,6 +1,6 @@
 //! Keeps the tree of a journal's lines, and signs checkpoints of it, in a thread of its own: no payment waits for it.
 //!
-//! What the thread has in memory can be read from the files again. So after a fault it forgets all, and goes on from the
+//! The thread can read from the files again all that it has in memory. After a fault it forgets all, and goes on from the
 //! newest checkpoint.
 
 use std::fs::{File, OpenOptions};
@@ -30,7 +30,7 @@ use crate::ledger::NodeId;
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What the tree of the lines hears of the files, in order.
+/// The events of the files that the tree of the lines needs, in order.
 #[derive(Clone, Debug)]
 pub(super) enum TreeNews {
     /// The hash of the next line.
@@ -162,7 +162,7 @@ struct TreeKeeper {
 impl TreeKeeper {
     fn run(mut self, waiting: &Receiver<TreeWork>) {
         let mut due = None;
-        // What was left by the process before is read before files can leave for an archive.
+        // Lines that the process before left are read before their files can leave for an archive.
         let opened = LineTree::open(&self.start).map(|tree| self.tree = Some(tree));
         self.tell_fault(opened);
         loop {
@@ -288,7 +288,7 @@ impl LineTree {
             let begins = all.next().map_or(1, |file| file.sequence);
             let published = tiles.published()?.filter(|known| known.origin == Origin::new(node.clone(), &salts));
             if published.is_some() && (begins > 1 || start.tip.is_none()) {
-                // What is in an archive stands in the tree alone.
+                // Lines of archived files stand in the tree alone.
                 let checkpoints = checkpoints_file(folder, node);
                 let why = format!(
                     "`{}` has no checkpoint, and the tree beside it has one: restore it, or move it, the tree and `{}` away for another log",
@@ -328,7 +328,7 @@ impl LineTree {
         let last = start.tip.map_or(begins, |(last, _)| last);
         let missing = (begins..=last).find(|sequence| !audit_file(&start.folder, &start.node, *sequence).exists());
         if let (Some(sequence), Some(_)) = (missing, start.tip) {
-            // What is in an archive stands in the tree alone.
+            // Lines of archived files stand in the tree alone.
             let why = format!(
                 "the tree of the journal is damaged, and file {sequence} is not there to make it again: put it back"
             );

@@ -91,7 +91,7 @@ pub(super) struct Log {
     /// A file that could not be begun.
     leftover: Option<PathBuf>,
     remembered: RecentEntries,
-    /// What happened since `take_news` was last called.
+    /// The events since `take_news` was last called.
     news: Vec<TreeNews>,
 }
 

@@ -145,7 +145,7 @@ impl TreeFolder {
         {
             return whole(part, widest);
         }
-        // It became full meanwhile, or is missing.
+        // The tile became full meanwhile, or is missing.
         let full = read_if_there(&path).map_err(named)?.ok_or_else(|| self.damaged(level, index))?;
         whole(full, TILE_WIDTH)
     }

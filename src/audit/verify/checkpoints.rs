@@ -13,7 +13,7 @@ use super::super::verified::WitnessedLines;
 use super::{FileReading, Verification};
 use crate::ledger::NodeId;
 
-/// What checkpoints say of a log at a number of lines.
+/// The statements of checkpoints on a log at a number of lines.
 pub(super) struct SignedSize {
     root: Hash,
     place: FlawPlace,

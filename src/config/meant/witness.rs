@@ -14,7 +14,7 @@ pub struct WitnessConfig {
     pub ca_pem: Option<Vec<u8>>,
 }
 
-/// What witnesses are needed for.
+/// The witnesses of the journal, and how many of them must sign by when.
 #[derive(Clone, Debug)]
 pub struct WitnessingConfig {
     pub witnesses: Vec<WitnessConfig>,
@@ -26,7 +26,7 @@ pub struct WitnessingConfig {
 }
 
 word_enum! {
-    /// What happens if too few witnesses sign.
+    /// The consequence of too few signatures.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum UnwitnessedMode {
         /// People are told.

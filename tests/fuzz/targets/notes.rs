@@ -1,4 +1,4 @@
-//! What witnesses and gates send each other, and what lies beside an audit file.
+//! Texts that witnesses and gates send each other, and lines of the file of checkpoints.
 
 use sluice::audit::{Checkpoint, KeptCheckpoint, Note, NoteKey, WitnessAnswer, WitnessRequest};
 
