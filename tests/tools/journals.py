@@ -124,7 +124,7 @@ def check_tree(folder: Path, checkpoint: Checkpoint, entries: Sequence[bytes]) -
 
 
 class Auditor(NamedTuple):
-    """What an auditor knows: public keys, and the time when all began."""
+    """The knowledge of an auditor: public keys, and the time when all began."""
 
     log_key: Key
     witnesses: list[Key]
@@ -258,7 +258,7 @@ def lengthen(file: Path, more: bytes) -> None:
 
 
 class Attack(NamedTuple):
-    """What is done to a copy of a journal, and who must find it."""
+    """A change of a copy of a journal, and who must find it."""
 
     name: str
     change: Callable[[Path], object]
@@ -277,7 +277,7 @@ ATTACKS = [
     Attack("a changed tile", lambda folder: change_byte(full_tile(folder)), "tile", ""),
     Attack("a changed entry", lambda folder: change_byte(full_tile(folder, "entries")), "entry", ""),
 ]
-# What is done to the files of a gate that is stopped, and that it must make again.
+# Damages of the files of a gate that is stopped, which the gate must make again.
 DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
     ("a deleted tree", lambda folder: shutil.rmtree(tree_folder(folder))),
     ("a changed newest entry", lambda folder: change_byte(newest_tile(folder, "entries", "001"))),
@@ -293,7 +293,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
 
 
 class Verdict(NamedTuple):
-    """What `sluice audit verify` says."""
+    """The result of `sluice audit verify`."""
 
     code: int
     findings: list[str]

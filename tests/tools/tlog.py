@@ -22,7 +22,7 @@ TILE_HEIGHT = 8
 TILE_WIDTH = 1 << TILE_HEIGHT
 HASH_BYTES = 32
 SIZE = re.compile(r"0|[1-9][0-9]*")
-# What DER writes before the 32 bytes of an Ed25519 public key.
+# The DER before the 32 bytes of an Ed25519 public key.
 ED25519_DER = bytes.fromhex("302a300506032b6570032100")
 
 # Returns the hash over the leaves from one index up to another.
@@ -30,7 +30,7 @@ SubtreeHash = Callable[[int, int], bytes]
 
 
 class TlogError(Exception):
-    """What was read is not what it claims to be."""
+    """Something that was read is not what it claims to be."""
 
 
 class Key(NamedTuple):
@@ -253,7 +253,7 @@ def prove_consistency(subtree: SubtreeHash, old: int, new: int) -> list[bytes]:
 def is_consistent(old: tuple[int, bytes], new: tuple[int, bytes], proof: Sequence[bytes]) -> bool:
     """Says whether a proof leads from the old size and root to the new ones.
 
-    It walks the tree as the proof was made, and takes each hash of the proof where one was put.
+    The function walks the tree as the proof was made, and takes each hash of the proof where one was put.
     """
     rest = list(proof)
 
