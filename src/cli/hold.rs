@@ -129,8 +129,8 @@ fn time(hold: &Value) -> String {
     }
 }
 
-fn moves(hold: &Value) -> String {
-    let moves = list(hold, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
+pub(super) fn moves(call: &Value) -> String {
+    let moves = list(call, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
     let moves = moves.map(|word| format!("{} {}", text_at(word, "/name"), text_at(word, "/text")));
     moves.collect::<Vec<_>>().join(" ")
 }

@@ -217,8 +217,10 @@ fn usage_in_words(answer: &Value) -> String {
     let text = |one: &Value, name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut lines: Vec<String> =
         all.map(|one| format!("{}  {}\n", text(one, "environment"), text(one, "words"))).collect();
+    let unused = answer.get("unused").and_then(Value::as_array).into_iter().flatten();
+    lines.extend(unused.map(|one| format!("{:<10}  {}\n", "-", text(one, "words"))));
     if lines.is_empty() {
-        lines.push("No limit has any usage.\n".to_owned());
+        lines.push("The policies have no limits.\n".to_owned());
     }
     if answer.get("more").and_then(Value::as_bool) == Some(true) {
         lines.push("There are more; name one limit with `--limit`.\n".to_owned());

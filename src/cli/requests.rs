@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
+use super::hold::moves;
 use super::output::{TableColumn, text_at};
 use super::pages::EnvironmentArg;
 use super::pages::{Pages, list_as_table};
@@ -157,11 +158,12 @@ impl Resolve {
 }
 
 /// The columns of a list of calls.
-const REQUEST_COLUMNS: [TableColumn; 7] = [
+const REQUEST_COLUMNS: [TableColumn; 8] = [
     TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |request| text_at(request, "/environment") },
     TableColumn { head: "REQUEST", is_whole: true, cell: |request| text_at(request, "/name") },
     TableColumn { head: "STATE", is_whole: false, cell: |request| text_at(request, "/state") },
     TableColumn { head: "OPERATION", is_whole: false, cell: |request| text_at(request, "/operation") },
+    TableColumn { head: "MOVES", is_whole: false, cell: moves },
     TableColumn { head: "BY", is_whole: false, cell: owner },
     TableColumn { head: "SINCE", is_whole: false, cell: since },
     TableColumn { head: "WHY", is_whole: false, cell: doubt_in_words },
@@ -194,11 +196,14 @@ fn doubt_in_words(request: &Value) -> String {
 
 /// Formats a call: what it is, then everything else that the console knows of it.
 fn request_in_words(request: &Value) -> String {
-    const SHOWN: [&str; 5] = ["environment", "name", "operation", "owner", "state"];
+    const SHOWN: [&str; 6] = ["environment", "name", "operation", "owner", "state", "words"];
     let [environment, name] = ["/environment", "/name"].map(|pointer| text_at(request, pointer));
     let [operation, state] = ["/operation", "/state"].map(|pointer| text_at(request, pointer));
     let mut text =
         format!("{} {}: {operation} by {}, {state}\n", visible(&environment), visible(&name), owner(request));
+    for word in request.get("words").and_then(Value::as_array).into_iter().flatten() {
+        text.push_str(&format!("  {:<20} {}\n", visible(&text_at(word, "/name")), visible(&text_at(word, "/text"))));
+    }
     for (name, value) in request.as_object().into_iter().flatten().filter(|(name, _)| !SHOWN.contains(&name.as_str())) {
         put(&mut text, name, value);
     }

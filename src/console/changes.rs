@@ -1,7 +1,7 @@
 //! A stream of server-sent events that tells a client when to fetch data again.
 //!
-//! An event says only that something was written in an environment, on any node, or that other policies are in force or
-//! wait here; the client fetches what it may see.
+//! An event says only that something was written in an environment, on any node, that other policies are in force or wait
+//! here, or that money can move at this gate or not for other reasons than before; the client fetches what it may see.
 //! The stream ends soon after the session that opened it.
 
 use std::convert::Infallible;
@@ -66,7 +66,7 @@ async fn send_changes(server: &ConsoleServer, shown: &CookieValue<SessionId>, ev
     let mut changes = inside.node.changes.subscribe();
     let mut known: Vec<(Environment, Option<Number>)> = inside.environments.iter().map(|one| (*one, None)).collect();
     let mut silent = Stopwatch::start();
-    let mut rules = RulesShown::of(server);
+    let (mut rules, mut stops) = (RulesShown::of(server), inside.readiness.reasons());
     while begun.elapsed() < MAX_STREAM_TIME && !*stopping.borrow() {
         let rules_now = RulesShown::of(server);
         if !rules_now.is_same(&rules) {
@@ -74,6 +74,14 @@ async fn send_changes(server: &ConsoleServer, shown: &CookieValue<SessionId>, ev
             known.iter_mut().for_each(|(_, last)| *last = None);
         }
         rules = rules_now;
+        let stops_now = inside.readiness.reasons();
+        if stops_now != stops {
+            let data = json!({ "ready": stops_now.is_empty() });
+            if !send_event(events, format!("event: money\ndata: {data}\n\n")).await {
+                return;
+            }
+            stops = stops_now;
+        }
         for (environment, last) in &mut known {
             let now = match inside.node.store.last(*environment).await {
                 Ok(now) => now,

@@ -23,10 +23,18 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     match all(inside).await {
         Ok(all) => {
             let freezes: Vec<Value> = all.iter().map(render::freeze).collect();
-            ok_json(200, &json!({ "freezes": freezes, "stops": store_stops(inside) }))
+            ok_json(200, &json!({ "freezes": freezes }))
         }
         Err(fault) => store_failed(inside, &fault),
     }
+}
+
+/// Says whether money can move at this gate, and if not why. This needs no store.
+pub(super) async fn money(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+    if let Some((name, _)) = asked.query.first() {
+        return violated(vec![render::unknown_parameter(name)]);
+    }
+    ok_json(200, &json!(inside.readiness.money()))
 }
 
 pub(super) async fn freeze(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -82,12 +90,6 @@ pub(super) async fn lifting(
     let (environment, what) = parse_scope(inside, body)?;
     let act = operate::lifting(&inside.node, environment, &what).await;
     Ok(act.map(|act| act.map(|act| (environment, act))))
-}
-
-/// Returns why the store stops money, besides freezes.
-fn store_stops(inside: &ConsoleState) -> Vec<Value> {
-    let stops = inside.node.watched.stops().into_iter().filter(|stop| stop.environment.is_none());
-    stops.map(|stop| json!({ "reason": stop.reason.as_str(), "text": stop.text })).collect()
 }
 
 async fn all(inside: &ConsoleState) -> Result<Vec<StandingFreeze>, StoreFault> {

@@ -75,9 +75,15 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     };
     match usage {
         Ok((usage, is_more)) => {
+            let is_asked = |one: &&Limit| limit.is_none_or(|id| *one.id == *id);
+            let is_unused = |one: &&Limit| !is_more && usage.iter().all(|(used, _)| used.limit.id != one.id);
+            let unused = policies.rules.limits.iter().filter(is_asked).filter(is_unused).map(unused_json);
+            let unused: Vec<Value> = unused.collect();
             let usage: Vec<Value> = usage.iter().map(usage_json).collect();
             let rates: Vec<Value> = snapshot.rates.counted().map(rate_json).collect();
-            ok_json(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more, "rates": rates }))
+            let version = policies.version();
+            let told = json!({ "version": version, "usage": usage, "unused": unused, "more": is_more, "rates": rates });
+            ok_json(200, &told)
         }
         Err(fault) => store_failed(inside, &fault),
     }
@@ -108,16 +114,28 @@ fn usage_json((usage, promised): &(LimitUsage<'_>, Exposure)) -> Value {
     Value::Object(members)
 }
 
+/// Returns the JSON of a limit that nothing counts in now.
+fn unused_json(limit: &Limit) -> Value {
+    let mut members = limit_json(limit);
+    let words = format!("{}: all of {} left", limit.id, limit.max.describe(limit.max.units()));
+    members.insert("words".to_owned(), words.into());
+    Value::Object(members)
+}
+
 /// Returns the JSON of one window of a limit.
 pub(super) fn window_json(limit: &Limit, key: &str, used: u64) -> Map<String, Value> {
-    let (max, units) = (limit.max, limit.max.units());
+    let mut members = limit_json(limit);
+    members.insert("key".to_owned(), key_as_json(limit, key));
+    members.insert("used".to_owned(), json!(used));
+    members.insert("left".to_owned(), json!(limit.max.units().saturating_sub(used)));
+    members
+}
+
+fn limit_json(limit: &Limit) -> Map<String, Value> {
     let members = [
         ("limit", json!(&*limit.id)),
-        ("key", key_as_json(limit, key)),
-        ("unit", json!(max.unit())),
-        ("used", json!(used)),
-        ("max", json!(units)),
-        ("left", json!(units.saturating_sub(used))),
+        ("unit", json!(limit.max.unit())),
+        ("max", json!(limit.max.units())),
         ("over", json!(limit.over.as_deref().map_or("deny", |_| "hold"))),
         ("mode", json!(limit.mode.as_str())),
     ];

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::form::pairs;
 use super::page::PageParameters;
+use super::ranks::{HoldOrder, MAX_RANKED, Ranked};
 use super::request::ActRequest;
 use super::state::ConsoleState;
 use super::view::{HoldView, HoldViewer};
@@ -51,10 +52,33 @@ struct QueueFilter {
     mine: bool,
     /// The other end of the list first: of open holds the last to expire.
     is_latest_first: bool,
+    /// An order that the index does not have.
+    order: Option<HoldOrder>,
 }
 
-/// The position in the index of the last hold of the previous page.
+/// The last hold of the previous page: its position in the index, or in another order, and its id.
 type Last = (i64, String);
+
+/// The holds of a page that were found so far.
+#[derive(Default)]
+struct QueuePage {
+    holds: Vec<Value>,
+    searched: usize,
+    last: Option<String>,
+}
+
+/// Why a page of the queue cannot be read.
+pub(super) enum QueueFault {
+    Store(StoreFault),
+    /// The order cannot be had.
+    Order(Violation),
+}
+
+impl From<StoreFault> for QueueFault {
+    fn from(fault: StoreFault) -> QueueFault {
+        QueueFault::Store(fault)
+    }
+}
 
 /// A page of the list and its filters.
 pub(super) struct Queue {
@@ -95,10 +119,14 @@ impl QueueFilter {
                 return Ok(true);
             }
             "order" => {
-                let wrong = || Violation::new(name, "enum", "`expiry` or `latest`").inside(BodyPlace::Query);
-                self.is_latest_first = match value {
-                    "expiry" => false,
-                    "latest" => true,
+                let expected = "`expiry`, `latest`, `value`, `caller` or `destination`";
+                let wrong = || Violation::new(name, "enum", expected).inside(BodyPlace::Query);
+                (self.is_latest_first, self.order) = match value {
+                    "expiry" => (false, None),
+                    "latest" => (true, None),
+                    "value" => (false, Some(HoldOrder::Value)),
+                    "caller" => (false, Some(HoldOrder::Caller)),
+                    "destination" => (false, Some(HoldOrder::Destination)),
                     _ => return Err(wrong()),
                 };
                 return Ok(true);
@@ -145,6 +173,9 @@ impl Queue {
             || Violation::new("", "pattern", "form-encoded names and values, each name once").inside(BodyPlace::Query);
         let query = pairs(&asked.target_query).ok_or_else(odd)?;
         let page = PageParameters::of(inside, &query, &STATES, WantedHolds::Open, last, further)?;
+        if filter.order.is_some() && page.state.index().1 {
+            return Err(bad_order("`latest`: only open holds have another order"));
+        }
         Ok(Queue { page, filter })
     }
 
@@ -154,29 +185,52 @@ impl Queue {
         &self,
         inside: &ConsoleState,
         asked: &ActRequest,
-    ) -> Result<(Vec<Value>, Option<String>), StoreFault> {
-        let PageParameters { environments, state, limit, after } = &self.page;
+    ) -> Result<(Vec<Value>, Option<String>), QueueFault> {
+        let PageParameters { environments, state, after, .. } = &self.page;
         let viewer = HoldViewer::of(inside, &asked.person, environments).await?;
         let (index, is_closed) = state.index();
         let backwards = is_closed || self.filter.is_latest_first;
-        let (mut holds, mut searched, mut last) = (Vec::new(), 0_usize, None);
+        let mut page = QueuePage::default();
         for environment in environments {
-            let mut behind = match after {
+            let behind = match after {
                 Some((at, _)) if environment < at => continue,
-                Some((at, (micros, name))) if environment == at => Some((StoreTime::of_micros(*micros), name.clone())),
+                Some((at, last)) if environment == at => Some(last),
                 Some(_) | None => None,
             };
+            if let Some(order) = self.filter.order {
+                let ranks = inside.ranks.ranked((inside, &viewer), *environment, index, order).await?;
+                let Ranked::Holds(names) = ranks else {
+                    return Err(QueueFault::Order(bad_order(&format!(
+                        "`expiry` or `latest`: more than {MAX_RANKED} holds are open"
+                    ))));
+                };
+                // A hold that is gone leaves its place to those behind it.
+                let begin = behind.map_or(0, |(at, last)| {
+                    let found = names.iter().position(|name| name == last).map(|at| at.saturating_add(1));
+                    found.unwrap_or_else(|| usize::try_from(*at).unwrap_or_default())
+                });
+                for (at, name) in names.iter().enumerate().skip(begin) {
+                    if self.is_full(&page) {
+                        return Ok((page.holds, page.last));
+                    }
+                    page.searched = page.searched.saturating_add(1);
+                    page.holds.extend(self.one(inside, &viewer, *environment, name).await?);
+                    page.last = Some(format!("{environment}:{at}:{name}"));
+                }
+                continue;
+            }
+            let mut behind = behind.map(|(micros, name)| (StoreTime::of_micros(*micros), name.clone()));
             loop {
                 let part = IndexPart { backwards, behind: behind.take(), count: BATCH };
                 let part = inside.node.store.part(*environment, index, part).await?;
                 let is_last = part.len() < BATCH;
                 for (due, name) in part {
-                    if holds.len() >= *limit || searched >= MAX_EXAMINED {
-                        return Ok((holds, last));
+                    if self.is_full(&page) {
+                        return Ok((page.holds, page.last));
                     }
-                    searched = searched.saturating_add(1);
-                    holds.extend(self.one(inside, &viewer, *environment, &name).await?);
-                    last = Some(format!("{environment}:{}:{name}", due.as_micros()));
+                    page.searched = page.searched.saturating_add(1);
+                    page.holds.extend(self.one(inside, &viewer, *environment, &name).await?);
+                    page.last = Some(format!("{environment}:{}:{name}", due.as_micros()));
                     behind = Some((due, name));
                 }
                 if is_last {
@@ -184,7 +238,11 @@ impl Queue {
                 }
             }
         }
-        Ok((holds, None))
+        Ok((page.holds, None))
+    }
+
+    fn is_full(&self, page: &QueuePage) -> bool {
+        page.holds.len() >= self.page.limit || page.searched >= MAX_EXAMINED
     }
 
     /// Reads one hold, and returns it if it matches.
@@ -220,6 +278,10 @@ impl Queue {
             None => Ok(None),
         }
     }
+}
+
+fn bad_order(expected: &str) -> Violation {
+    Violation::new("order", "enum", expected).inside(BodyPlace::Query)
 }
 
 fn last(text: &str) -> Option<Last> {

@@ -9,6 +9,7 @@ use super::render::{name_of, shown_as};
 use super::request::{ActRequest, environment as served, store_failed, violated};
 use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
+use super::view::sent_in_words;
 use crate::base::ids::Environment;
 use crate::catalog::Violation;
 use crate::ledger::{Content, Index, Kind, Record, RecordKey, StoreFault};
@@ -61,6 +62,9 @@ pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
 /// Returns the JSON of a call; where its outcome is unknown, with the read that may find it.
 async fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim: &Claim) -> Result<Value, StoreFault> {
     let mut request = render::request(key, record, claim);
+    if let Some(members) = request.as_object_mut() {
+        members.extend(sent_in_words(&inside.in_force.now(), key.environment, claim));
+    }
     if let (Some(members), ClaimState::Unknown { .. }) = (request.as_object_mut(), &claim.state) {
         let catalog = inside.catalog();
         let reconcile = catalog.operation(&claim.operation).and_then(|operation| operation.reconcile.as_ref());

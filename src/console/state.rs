@@ -9,11 +9,13 @@ use tokio_util::task::TaskTracker;
 
 use super::pass_tables::PolicyAnalyses;
 use super::person::Person;
+use super::ranks::HoldRanks;
 use crate::adapters::identity::Identity;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{LimitsConfig, Loosening, TimeoutsConfig};
+use crate::gateway::Readiness;
 use crate::node::{InForce, Node};
 use crate::people::visibility::Visibility;
 use crate::telemetry::Metrics;
@@ -24,6 +26,7 @@ pub struct ConsoleState {
     pub node: Arc<Node>,
     pub identity: Arc<Identity>,
     pub in_force: Arc<InForce>,
+    pub readiness: Arc<Readiness>,
     /// The served environments.
     pub environments: Vec<Environment>,
     /// The names of all issuers.
@@ -38,6 +41,8 @@ pub struct ConsoleState {
     pub visibility: Arc<Visibility>,
     /// Opens what the journal keeps sealed.
     pub seals: Seals,
+    /// What orders holds.
+    pub ranks: Arc<HoldRanks>,
     /// The console's findings about policies.
     pub analyses: PolicyAnalyses,
     /// Every request that is being answered; a shutdown waits for it.

@@ -10,6 +10,7 @@ use super::policies::window_json;
 use super::render;
 use super::state::ConsoleState;
 use crate::base::ids::Environment;
+use crate::base::money::MicroUsd;
 use crate::base::normal::shown_wallet;
 use crate::catalog::Party;
 use crate::ledger::{Record, RecordKey, StoreFault, StoreTime};
@@ -17,12 +18,13 @@ use crate::node::Snapshot;
 use crate::node::approve::asked_now;
 use crate::node::explain;
 use crate::node::explain::Forecast;
-use crate::policy::{Limit, ListNames, Progress, Reservation};
+use crate::policy::{Limit, ListNames, Policies, Progress, Reservation};
 use crate::stations::check::Intent;
-use crate::stations::claim::Owner;
+use crate::stations::admit::KnownCaller;
+use crate::stations::claim::{Claim, ClaimState, Owner};
 use crate::stations::decide::progress;
 use crate::stations::hold::{
-    Hold, HoldState, StandIns, Stuck, Vote, VoteAction, VoteContext, in_words, may_say, member_of, read_again,
+    Hold, HoldState, StandIns, Stuck, Vote, VoteAction, VoteContext, in_words, may_say, member_of, read_again, read_bytes,
 };
 
 /// Shows holds to one person, under one version of the policies and, in each environment, one time and one list of
@@ -45,7 +47,7 @@ pub(super) struct HoldView<'s> {
     progress: Vec<Progress>,
     stuck: Option<Stuck>,
     /// The value of the call now, fees included.
-    value: Option<String>,
+    value: Option<MicroUsd>,
 }
 
 impl<'l> HoldViewer<'l> {
@@ -73,11 +75,12 @@ impl<'l> HoldViewer<'l> {
         };
         let progress = progress(hold.fingerprint, &asked, policies, &hold.consent(&hearing));
         let stuck = if is_open { hearing.stuck(hold, &asked) } else { None };
-        let secs = now.as_micros().div_euclid(1_000_000);
-        let movement = intent.as_ref().filter(|intent| intent.operation().has_amount()).and_then(Intent::movement);
-        let value = movement.and_then(|movement| policies.rules.valuation.value(movement, secs).ok());
-        let value = value.map(|value| value.to_string());
+        let value = intent.as_ref().and_then(|intent| value_of(policies, intent, *now));
         Some(HoldView { hold, key, record, hearing, intent, asked, progress, stuck, value })
+    }
+
+    pub fn policies_version(&self) -> &str {
+        self.snapshot.policies.version()
     }
 
     fn may(&self, view: &HoldView<'_>, say: VoteAction) -> bool {
@@ -177,6 +180,11 @@ impl<'l> HoldViewer<'l> {
 }
 
 impl HoldView<'_> {
+    /// Returns the value of the call now in micro-USD.
+    pub fn micro_usd(&self) -> Option<u64> {
+        self.value.map(MicroUsd::as_u64)
+    }
+
     fn members(&self) -> Map<String, Value> {
         let HoldView { hold, key, record, .. } = self;
         let mut members = Map::new();
@@ -210,10 +218,7 @@ impl HoldView<'_> {
         if hold.tries > 0 {
             put("tries", json!(hold.tries));
         }
-        let line = |(name, text): (&str, String)| json!({ "name": name, "text": text });
-        let mut words = self.intent.as_ref().map(in_words).unwrap_or_default();
-        words.extend(self.value.clone().map(|value| ("value", format!("{value}, fees included"))));
-        put("words", words.into_iter().map(line).collect());
+        put("words", words_of(self.intent.as_ref(), self.value));
         members
     }
 
@@ -230,6 +235,44 @@ impl HoldView<'_> {
         }
         Value::Object(members)
     }
+}
+
+/// Returns the value of a call at a time, fees included, if it has one.
+fn value_of(policies: &Policies, intent: &Intent, now: StoreTime) -> Option<MicroUsd> {
+    let secs = now.as_micros().div_euclid(1_000_000);
+    let movement = Some(intent).filter(|intent| intent.operation().has_amount())?.movement()?;
+    policies.rules.valuation.value(movement, secs).ok()
+}
+
+/// Returns the JSON of a call's description.
+fn words_of(intent: Option<&Intent>, value: Option<MicroUsd>) -> Value {
+    let line = |(name, text): (&str, String)| json!({ "name": name, "text": text });
+    let mut words = intent.map(in_words).unwrap_or_default();
+    words.extend(value.map(|value| ("value", format!("{value}, fees included"))));
+    words.into_iter().map(line).collect()
+}
+
+/// Returns what a call that was sent moves, by today's contract: in words, with its value when it was sent, and what is
+/// known of its destination. Empty where its bytes are gone.
+pub(super) fn sent_in_words(snapshot: &Snapshot, environment: Environment, claim: &Claim) -> Map<String, Value> {
+    let (ClaimState::Sending { sent, .. } | ClaimState::Unknown { sent, .. }) = &claim.state else { return Map::new() };
+    let operation = snapshot.catalog.operation(&claim.operation);
+    let Owner { issuer, subject, opaque } = claim.owner.clone();
+    let by = KnownCaller { issuer, subject, requester: None, roles: BTreeSet::new(), opaque };
+    let intent = operation.and_then(|operation| {
+        let bytes = (&operation.method, sent.target.as_str(), &*sent.body);
+        read_bytes(&snapshot.catalog, environment, bytes, by)
+    });
+    let Some(intent) = intent else { return Map::new() };
+    let since = claim.in_doubt().map(|past| past.since);
+    let value = since.and_then(|since| value_of(&snapshot.policies, &intent, since));
+    let mut members = Map::new();
+    members.insert("words".to_owned(), words_of(Some(&intent), value));
+    if let Some(movement) = intent.movement() {
+        let known = known_destination(&snapshot.policies.list_names, &movement.destination);
+        members.insert("destination".to_owned(), known);
+    }
+    members
 }
 
 /// Returns the destination of a call: its most exact name, the lists that contain it, and the listed address that a person

@@ -11,6 +11,8 @@
 //! | `failure` | `fail_to_proxy`: the answer when upstream fails |
 //! | `done` | `logging`: metrics and the log line |
 //!
+//! `readiness` says what the gate can do now.
+//!
 //! Nothing goes through the engine's proxy phases. They cannot hold a body back, they give up when the caller leaves, and
 //! they bound each piece of an answer, not the whole. `journey` sends writes, and reads whose answer must be checked
 //! first.
@@ -25,6 +27,7 @@ mod document;
 mod holds;
 mod observe;
 mod read;
+mod readiness;
 mod request;
 mod response;
 
@@ -41,6 +44,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use engine::Engine;
 pub use observe::Observer;
+pub use readiness::{Readiness, ReasonKey};
 
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;

@@ -11,7 +11,7 @@
 //! | `start_policies` | the policies that a start begins with |
 //! | `reload`, `reloadable` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
-//! | `probes`, `readiness` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`: what the gate can do now |
+//! | `probes` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`, on a listener of their own |
 //! | `retire` | takes the place of a gate that is gone for good, once, and hands its journal over |
 //! | `workers` | tasks that run as long as the process |
 //! | `ending` | signals, and the order in which the process ends |
@@ -28,7 +28,6 @@ mod node_settings;
 mod open_node_error;
 pub mod process;
 pub mod probes;
-mod readiness;
 mod reload;
 mod reloadable;
 pub mod retire;

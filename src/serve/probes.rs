@@ -7,10 +7,10 @@ use http::{Response, StatusCode};
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 
-use super::readiness::Readiness;
 use crate::adapters::machine;
 use crate::edge::guard;
 use crate::edge::hosts::{FOREIGN_HOST, HostNames};
+use crate::gateway::Readiness;
 use crate::node::InForce;
 use crate::telemetry::Metrics;
 

@@ -23,7 +23,6 @@ use super::limits::{connection_limits, guard, with_limits};
 use super::lookups::start_lookups;
 use super::monitoring::{Monitored, start_monitoring};
 use super::probes::Probes;
-use super::readiness::Readiness;
 use super::reload::{self, ReadAgain, Reload, StartConfig};
 use super::reloadable::ReloadableParts;
 use super::start_error::StartError;
@@ -48,7 +47,7 @@ use crate::edge::hosts::HostNames;
 use crate::edge::listen::{Acceptor, BoundAddress, Listening};
 use crate::edge::shares::SharedRoom;
 use crate::edge::tls::Speaking;
-use crate::gateway::{Engine, Gate, Observer};
+use crate::gateway::{Engine, Gate, Observer, Readiness};
 use crate::journey::Egress;
 use crate::journey::release::{Releasing, release};
 use crate::node::deliver::{Delivering, deliver};
@@ -237,6 +236,8 @@ impl Process {
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         }
         compare_clock(config, &node, keyring.dates(), &upstreams, &workers);
+        let readiness = Arc::new(Readiness::new(keyring, node.clone(), upstreams, phased.clone()));
+        runtime.spawn(readiness.clone().watch());
         let delivering = delivering(config, &node, &in_force)?;
         workers.spawn_required("webhooks", deliver(delivering));
         let people = sockets.console.as_ref().map(|bound| bound.address());
@@ -245,6 +246,7 @@ impl Process {
                 node: node.clone(),
                 identity,
                 in_force: in_force.clone(),
+                readiness: readiness.clone(),
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
                 loosening: config.loosening,
@@ -254,6 +256,7 @@ impl Process {
                 metrics: metrics.clone(),
                 visibility: Arc::new(wanted.visibility.clone()),
                 seals: opened.seals.clone(),
+                ranks: Arc::default(),
                 analyses: PolicyAnalyses::of(&folder),
                 requests: requests.clone(),
                 stopping: stopping.clone(),
@@ -289,9 +292,6 @@ impl Process {
         workers.spawn_required("reload", reload.keep_current(seen));
         let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let (node, began) = (opened.node.clone(), Default::default());
-        let readiness = Arc::new(Readiness { keyring, node, upstreams, phase: phased, began });
-        runtime.spawn(readiness.clone().watch());
         let hosts = HostNames::new(&config.probes.hosts);
         let probes = Probes { metrics, in_force, readiness, hosts };
         let guard = guard("probes", config, &probes.metrics);

@@ -250,6 +250,8 @@ interface Usage extends Limit {
 
 interface UsagePage {
   usage: Usage[];
+  /** The limits in which nothing counts now. */
+  unused: Pick<Limit, "limit" | "unit" | "max" | "over" | "mode">[];
   more: boolean;
   rates: RateCount[];
 }
@@ -285,10 +287,13 @@ interface Freeze {
   saidUnfrozen?: string;
 }
 
-/** Why the store stops money. */
+/** Why this gate moves no money. */
 interface Stop {
   reason: string;
+  environment: string | null;
   text: string;
+  since: string;
+  frozen: boolean;
 }
 
 interface StandIn {
@@ -307,6 +312,9 @@ interface UnknownRequest {
   requestId?: string;
   operation: string;
   owner: Subject;
+  /** What moves; absent where its bytes are gone. */
+  words?: Word[];
+  destination?: Hold["destination"];
   doubt: string;
   since?: string;
   looks?: number;

@@ -1,7 +1,7 @@
 """Brings two faults at once upon two gates that share a Redis, or upon one with an embedded store, pair after pair.
 
 Usage: `python tests/tools/matrix.py SLUICE [--long] [--rounds N] [--seed N] [--kind redis|sentinels|embedded]
-[--pair FAULT FAULT]... [--results FILE]`.
+[--part N/OF] [--pair FAULT FAULT]... [--results FILE]`.
 
 Callers make swaps all the time, and repeat each until its outcome is known. A pair of faults begins at random moments
 and ends in a random order: the store is slow, gone, mute, half open, frozen, killed, full or forgets everything; the
@@ -14,8 +14,9 @@ two of them, and callers try what the stricter set forbids: neither too few appr
 anything. After each pair money must move again, by itself or after people opened it where the store
 forgot or its clock leapt. Nothing may happen twice; no executed swap is told to be not executed; a repeat gets the
 same reply; the limit counts what was executed, and at most what is in doubt besides; the audit chain is whole. Short:
-as many pairs as it takes for each fault to happen; long: every pair of each store, three times. Each pair is a line of
-the file of results, from which `fault_table.py` writes a page.
+as many pairs as it takes for each fault to happen; long: every pair of each store, three times. With `--part 2/3` the
+second of three runs that share the pairs of a round. Each pair is a line of the file of results, from which
+`fault_table.py` writes a page.
 """
 
 import argparse
@@ -559,13 +560,15 @@ def run(
     is_long: bool,
     seed: int,
     results: Path | None,
+    part: tuple[int, int],
 ) -> None:
     chance = random.Random(seed)
     totals = {"pairs": 0, "swaps": 0, "unknown": 0, "released": 0, "forbidden": 0}
     with start_place(binary, kind, chance) as place:
         faults = sorted(place.faults())
         every = list(itertools.combinations(faults, 2)) if is_long else pairs_of_all(faults, chance)
-        for names in pairs or every:
+        nth, of = part
+        for names in (pairs or every)[nth - 1 :: of]:
             before, begin = len(report.failures), time.monotonic()
             run_pair(place, names, report, totals)
             is_good, seconds = len(report.failures) == before, time.monotonic() - begin
@@ -587,6 +590,14 @@ def run(
     print(f"  {totals['released']} swaps that people approved, {totals['forbidden']} stricter sets in force")
 
 
+def read_part(text: str) -> tuple[int, int]:
+    """Reads "2/3": the second of three."""
+    nth, of = (int(number) for number in text.split("/"))
+    if not 1 <= nth <= of:
+        raise ValueError(text)
+    return nth, of
+
+
 def write_result(file: Path, result: PairResult) -> None:
     with file.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(result._asdict()) + "\n")
@@ -600,6 +611,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--pair", nargs=2, action="append", default=[])
+    parser.add_argument("--part", type=read_part, default=(1, 1))
     parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
@@ -609,7 +621,7 @@ def main() -> int:
         if arguments.kind in (None, kind):
             for nth in range(arguments.rounds or (3 if arguments.long else 1)):
                 seed = arguments.seed + nth
-                run(arguments.binary, report, kind, pairs, arguments.long, seed, arguments.results)
+                run(arguments.binary, report, kind, pairs, arguments.long, seed, arguments.results, arguments.part)
     return report.close()
 
 

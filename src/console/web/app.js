@@ -288,12 +288,10 @@ function closeMenu({ target }) {
   if (menu && target instanceof Node && !menu.contains(target)) menu.removeAttribute("open");
 }
 
-/** Shows the banner of freezes, and of a store that stops money. */
+/** Shows above every view why money does not move. */
 async function showFreezes() {
   try {
-    const { body } = await get("freezes");
-    app.frozen = body.freezes;
-    app.stops = body.stops;
+    await freezes.noteMoney(app);
   } catch {
     return;
   }

@@ -70,7 +70,7 @@ export class Changes extends EventTarget {
         if (done) break;
         const events = (rest + value).split("\n\n");
         rest = (events.pop() ?? "").slice(-4096);
-        if (events.some((event) => event.startsWith("event: changed"))) this.dispatchEvent(new Event("changed"));
+        if (events.some((event) => event.startsWith("event: "))) this.dispatchEvent(new Event("changed"));
       }
       this.connectAfter(0, connection);
     } catch {

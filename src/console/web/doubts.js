@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { badge, card, field, h, timeTag, toast } from "./dom.js";
 import { signAct } from "./passkey.js";
-import { formatAgo, personName } from "./words.js";
+import { formatAgo, movement, personName, wordOf } from "./words.js";
 
 /** @type {Record<string, string>} */
 const WHY = {
@@ -63,6 +63,7 @@ function requestItem(app, request, refresh) {
       " ",
       badge(request.environment === "sandbox" ? "Sandbox" : "Production", "note"),
     ),
+    moves(request),
     h(
       "p",
       {},
@@ -115,6 +116,37 @@ function requestItem(app, request, refresh) {
 }
 
 /**
+ * Says what a call moves, and to whom: nobody should settle money that they do not see.
+ * @param {UnknownRequest} request
+ */
+function moves({ words, operation, destination }) {
+  if (!words) return h("p", { class: "muted" }, "What it moves is not stored any more: see its audit entries.");
+  const call = { words, operation };
+  const { headline, direction, destination: to } = movement(call);
+  const value = wordOf(call, "value");
+  const name = destination?.name ?? to?.name;
+  return h(
+    "p",
+    {},
+    h("strong", { class: "number" }, headline),
+    direction && ` ${direction}`,
+    value && `, worth ${value}`,
+    name && [", to ", h("span", { class: "code" }, name)],
+    destination && destination.lists.length > 0 && ` (in the list ${destination.lists.join(", ")})`,
+    destination?.lookAlike &&
+      h("span", { class: "alarm" }, ` It looks like ${destination.lookAlike.name}, and is another address.`),
+  );
+}
+
+/**
+ * Names a call in a dialog that settles it.
+ * @param {UnknownRequest} request
+ */
+function named(request) {
+  return [h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)), moves(request)];
+}
+
+/**
  * @param {UnknownRequest} request
  * @param {() => void} refresh
  */
@@ -123,7 +155,7 @@ async function settleAsAbsent(request, refresh) {
   const answer = await ask({
     title: "Resolve as not executed?",
     content: [
-      h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)),
+      ...named(request),
       h(
         "p",
         {},
@@ -153,7 +185,7 @@ async function giveUp(request, refresh) {
   const answer = await ask({
     title: "Give up finding the outcome?",
     content: [
-      h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)),
+      ...named(request),
       h(
         "p",
         {},
@@ -183,7 +215,7 @@ async function settleAsExecuted(request, refresh) {
   const answer = await ask({
     title: "Resolve as executed?",
     content: [
-      h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)),
+      ...named(request),
       field("Upstream's record of the call, as JSON", record, "The caller gets exactly this as the answer."),
       request.environment === "production" && h("p", {}, "Two operators must show the same record."),
       reason.element,

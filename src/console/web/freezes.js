@@ -1,4 +1,4 @@
-// Freezes: the banner above every view, and the acts that freeze and unfreeze.
+// Whether money can move: the banner above every view, and the acts that freeze and unfreeze.
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
@@ -32,6 +32,28 @@ function scopeName(scope) {
   return `caller/${scope.caller.issuer}/${scope.caller.subject}`;
 }
 
+/** Reasons for which the gate serves no reads either. */
+const WITHOUT_READS = ["draining", "upstream-unknown", "keys-unknown"];
+
+/**
+ * Notes what is frozen, and why else no money moves at this gate. Where the freezes cannot be read, the gate still knows
+ * its reasons.
+ * @param {App} app
+ */
+export async function noteMoney(app) {
+  const [money, freezes] = await Promise.all([
+    get("money"),
+    get("freezes").catch((failure) => {
+      if (failure.status === 401) throw failure;
+      return null;
+    }),
+  ]);
+  /** @type {Stop[]} */
+  const reasons = money.body.reasons;
+  app.stops = freezes ? reasons.filter((reason) => !reason.frozen) : reasons;
+  app.frozen = freezes ? freezes.body.freezes : [];
+}
+
 /**
  * Returns the banner above every view, or null if money can move.
  * @param {Freeze[]} freezes
@@ -52,15 +74,25 @@ export function banner(freezes, stops) {
 }
 
 /**
- * Says why the store stops money.
+ * Says why no money moves, although nobody froze it.
  * @param {Stop[]} stops
  */
 function stopped(stops) {
+  const places = new Set(stops.map(({ environment }) => environment));
+  const [place] = places;
+  const heading = places.size === 1 && place ? `No money moves in ${place}: ` : "No money moves: ";
+  const texts = stops.map(
+    ({ environment, text }) => `${places.size > 1 && environment ? `in ${environment}, ` : ""}${text}`,
+  );
+  const isRead = !stops.some(({ reason }) => WITHOUT_READS.includes(reason));
+  const since = stops.map((stop) => stop.since).sort()[0];
   return h(
     "p",
     { class: "frozen", role: "status" },
-    h("strong", {}, "No money moves: "),
-    `${stops.map((stop) => stop.text).join("; ")}. Reads go on.`,
+    h("strong", {}, heading),
+    `${texts.join("; ")}. ${isRead ? "Reads go on. " : ""}Since `,
+    timeTag(formatTime(since), since),
+    ".",
   );
 }
 

@@ -46,10 +46,8 @@ export function view(app) {
 
   async function showMoney() {
     try {
-      const { body } = await get("freezes");
-      app.frozen = body.freezes;
-      app.stops = body.stops;
-      const text = JSON.stringify(body);
+      await freezes.noteMoney(app);
+      const text = JSON.stringify([app.frozen, app.stops]);
       if (text === money.dataset.print) return;
       money.dataset.print = text;
       fill(money, freezes.section(app, refreshMoney));
@@ -149,7 +147,7 @@ function legend() {
 function fullestSection(source) {
   return card("fullest", "Fullest limits", source.get, ({ usage }) => {
     const first = groups(usage).slice(0, MAX_FULLEST);
-    if (first.length === 0) return h("p", { class: "muted" }, "No limit has any usage.");
+    if (first.length === 0) return h("p", { class: "muted" }, "Nothing counts in any limit now.");
     return [
       legend(),
       first.map((group) =>
@@ -169,8 +167,8 @@ function fullestSection(source) {
  */
 function limitsSection(source) {
   return card("limits", "Limits", source.get, (usage) => {
-    if (usage.usage.length === 0)
-      return h("p", { class: "muted" }, "No limit has any usage; open holds do not count yet.");
+    if (usage.usage.length + usage.unused.length === 0)
+      return h("p", { class: "muted" }, "The policies have no limits.");
     const hasBoth = new Set(usage.usage.map((one) => one.environment)).size > 1;
     /** @param {Usage} one */
     const bar = (one) =>
@@ -181,14 +179,30 @@ function limitsSection(source) {
         words: `${wordsOf(one)}.`,
       });
     return [
-      legend(),
+      usage.usage.length > 0 && legend(),
       groups(usage.usage).map((group) =>
         group.length === 1
           ? bar(group[0])
           : [h("p", { class: "muted keys" }, `${countKeys(group)}; the fullest:`), bar(group[0])],
       ),
+      usage.unused.length > 0 && [
+        h("p", { class: "muted keys" }, "Nothing counts in these now; open holds do not count yet:"),
+        h(
+          "ul",
+          { class: "plain unused" },
+          usage.unused.map(({ limit, max, unit, over, mode }) =>
+            h(
+              "li",
+              {},
+              h("strong", {}, limit),
+              `: all of ${formatUnits(max, unit)} left; calls beyond it are ${over === "hold" ? "held" : "denied"}`,
+              mode === "enforce" ? "." : ` (${mode}).`,
+            ),
+          ),
+        ),
+      ],
       usage.more &&
-        h("p", { class: "muted" }, "There are more; `sluice policy usage --limit ID` shows one limit completely."),
+        h("p", { class: "muted" }, "Not every key was read, so a fuller one may be missing; `sluice policy usage --limit ID` shows one limit completely."),
     ];
   });
 }

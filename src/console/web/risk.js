@@ -129,7 +129,7 @@ function differences(name, other) {
  * @param {Hold} hold
  */
 export function whenSent(app, hold) {
-  const isStopped = app.stops.length > 0;
+  const isStopped = app.stops.some(({ environment }) => !environment || environment === hold.environment);
   const frozen = app.frozen.some(
     ({ environment, scope }) =>
       environment === hold.environment &&

@@ -50,21 +50,21 @@ export function parseParty(text) {
 }
 
 /**
- * @param {Hold} hold
+ * @param {{ words: Word[] }} call
  * @param {string} name
  */
-function wordOf(hold, name) {
-  return hold.words.find((word) => word.name === name)?.text;
+export function wordOf(call, name) {
+  return call.words.find((word) => word.name === name)?.text;
 }
 
 /**
- * Returns what moves in a hold. The headline is the amount, or the kind of operation if there is no amount.
- * @param {Hold} hold
+ * Returns what moves in a hold, or in a call. The headline is the amount, or the kind of operation if there is no amount.
+ * @param {{ words: Word[], operation: string }} call
  * @returns {Movement}
  */
-export function movement(hold) {
-  const [from, to] = [parseParty(wordOf(hold, "from")), parseParty(wordOf(hold, "to"))];
-  const does = (wordOf(hold, "does") ?? hold.operation).replace(/ \([A-Za-z0-9]+\)$/, "");
+export function movement(call) {
+  const [from, to] = [parseParty(wordOf(call, "from")), parseParty(wordOf(call, "to"))];
+  const does = (wordOf(call, "does") ?? call.operation).replace(/ \([A-Za-z0-9]+\)$/, "");
   const main = [from, to].find((end) => end.amount !== null);
   const isOneChain = from.chain === to.chain;
   const ends = [from, to].map((end, at) =>
@@ -74,7 +74,7 @@ export function movement(hold) {
   );
   const last =
     to.names.at(-1) ??
-    hold.words
+    call.words
       .filter((word) => word.name === "at")
       .map((word) => word.text.split(/ (.+)/))
       .at(-1);

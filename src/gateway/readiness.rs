@@ -22,19 +22,19 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Readiness {
     pub keyring: Arc<Keyring>,
     pub node: Arc<Node>,
-    pub upstreams: Vec<Arc<PinnedUpstream>>,
+    upstreams: Vec<Arc<PinnedUpstream>>,
     /// The phase of the process.
-    pub phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<Phase>,
     /// When each current reason was first seen.
-    pub began: Mutex<BTreeMap<ReasonKey, Timestamp>>,
+    began: Mutex<BTreeMap<ReasonKey, Timestamp>>,
 }
 
 /// A reason, and the environment that it stops, if it stops one alone.
-type ReasonKey = (&'static str, Option<&'static str>);
+pub type ReasonKey = (&'static str, Option<&'static str>);
 
-/// The answer of `/readyz/money`.
+/// The answer of `/readyz/money`, and of the console.
 #[derive(Debug, Serialize)]
-pub(super) struct MoneyReadiness {
+pub struct MoneyReadiness {
     pub ready: bool,
     /// The gate's clock.
     at: String,
@@ -48,11 +48,22 @@ struct ReasonLine {
     text: String,
     /// When a freeze was made, or when this gate saw another reason first.
     since: String,
+    /// Whether a freeze stops it, which people lift.
+    frozen: bool,
 }
 
 impl Readiness {
+    pub fn new(
+        keyring: Arc<Keyring>,
+        node: Arc<Node>,
+        upstreams: Vec<Arc<PinnedUpstream>>,
+        phase: watch::Receiver<Phase>,
+    ) -> Readiness {
+        Readiness { keyring, node, upstreams, phase, began: Mutex::default() }
+    }
+
     /// Returns why the gate cannot serve reads; empty if it can. Reads need no store.
-    pub(super) fn read_stops(&self) -> Vec<MoneyStop> {
+    pub fn read_stops(&self) -> Vec<MoneyStop> {
         let mut stops = Vec::new();
         let mut stop = |reason, text: String| stops.push(MoneyStop { reason, environment: None, text, since: None });
         if *self.phase.borrow() > Phase::Serving {
@@ -68,8 +79,14 @@ impl Readiness {
         stops
     }
 
+    /// Returns the reasons why money cannot move now.
+    pub fn reasons(&self) -> Vec<ReasonKey> {
+        let key = |line: &ReasonLine| (line.reason, line.environment);
+        self.money().reasons.iter().map(key).collect()
+    }
+
     /// Looks at the reasons as long as the process lives.
-    pub(super) async fn watch(self: Arc<Readiness>) {
+    pub async fn watch(self: Arc<Readiness>) {
         loop {
             self.money();
             sleep(LOOK_INTERVAL).await;
@@ -77,7 +94,7 @@ impl Readiness {
     }
 
     /// Returns whether money could move now, and if not why and since when.
-    pub(super) fn money(&self) -> MoneyReadiness {
+    pub fn money(&self) -> MoneyReadiness {
         let mut stops = self.read_stops();
         stops.extend(self.node.watched.stops());
         if !self.node.audit.is_well() {
@@ -107,7 +124,7 @@ impl Readiness {
             began.insert(key, first_seen);
             let made = stop.since.and_then(|since| Timestamp::from_microsecond(since.as_micros()).ok());
             let since = made.unwrap_or(first_seen).to_string();
-            ReasonLine { reason: key.0, environment: key.1, text: stop.text, since }
+            ReasonLine { reason: key.0, environment: key.1, text: stop.text, since, frozen: stop.since.is_some() }
         });
         let reasons: Vec<ReasonLine> = reasons.collect();
         MoneyReadiness { ready: reasons.is_empty(), at: now.to_string(), reasons }
