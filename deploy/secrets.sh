@@ -16,4 +16,10 @@ openssl rand -hex 32 >secrets/token
 openssl rand -hex 32 >secrets/seal
 openssl rand -hex 32 >secrets/credential
 printf 'redis://sluice:%s@redis:6379\n' "$password" >secrets/redis-url
-sed "s/PASSWORD/$password/" redis.acl >secrets/redis-users
+# Every user of the machine can read the arguments of a program, so the shell itself puts the password in.
+while IFS= read -r line; do
+    case $line in
+    *PASSWORD*) printf '%s%s%s\n' "${line%%PASSWORD*}" "$password" "${line#*PASSWORD}" ;;
+    *) printf '%s\n' "$line" ;;
+    esac
+done <redis.acl >secrets/redis-users

@@ -1,5 +1,6 @@
 //! Files that other users of the machine can change or, where they are secret, read.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use crate::base::finding::Finding;
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o002;
 const OTHERS_ENTER: u32 = 0o001;
+/// In such a folder only the owner of a file replaces it, as in `/tmp`.
+const STICKY: u32 = 0o1000;
 
 /// Returns a finding for every file and folder that a gate reads and that others could misuse.
 pub(super) fn exposed_files(loaded: &Loaded) -> Vec<Finding> {
@@ -27,7 +30,18 @@ pub(super) fn exposed_files(loaded: &Loaded) -> Vec<Finding> {
         .iter()
         .filter(|path| may(path, OTHERS_READ))
         .map(|path| exposed(path, "it contains a secret, and every user of this machine can read it", "chmod o-r"));
-    written.chain(read).chain(keys_beside(loaded)).collect()
+    written.chain(read).chain(folders_of_others(&all)).chain(keys_beside(loaded)).collect()
+}
+
+/// Returns a finding for every folder in which others can put another file in the place of one of these.
+fn folders_of_others(files: &[PathBuf]) -> Vec<Finding> {
+    let real = files.iter().filter_map(|path| path.canonicalize().ok());
+    let folders: BTreeSet<PathBuf> =
+        real.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>()).collect();
+    let is_sticky = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & STICKY != 0);
+    let open = folders.iter().filter(|folder| may(folder, OTHERS_WRITE) && !is_sticky(folder) && !files.contains(folder));
+    let text = "every user of this machine can put another file in the place of one in it, and so decide what the gate does";
+    open.map(|folder| exposed(folder, text, "chmod o-w")).collect()
 }
 
 /// Returns a finding for every secret in a folder that it protects: whoever gets the folder, or a backup of it, has both.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::queue::Queue;
+use super::queue::{Queue, QueueFault};
 use super::request::{ActRequest, store_failed, violated};
 use super::signature::{bad_signature, sent_signature};
 use super::state::ConsoleState;
@@ -22,7 +22,8 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     };
     match queue.read(inside, asked).await {
         Ok((holds, next)) => ok_json(200, &json!({ "holds": holds, "next": next })),
-        Err(fault) => store_failed(inside, &fault),
+        Err(QueueFault::Store(fault)) => store_failed(inside, &fault),
+        Err(QueueFault::Order(violation)) => violated(vec![violation]),
     }
 }
 

@@ -112,7 +112,7 @@ pub(super) async fn end_all(server: &ConsoleServer, asked: &ActRequest) -> Reply
         return error_json(Code::Forbidden, "ending another person's sessions needs the role `operator`.", None);
     }
     let why = (by, text("reason").unwrap_or_default());
-    match sessions::end_all(&server.inside.node, environment(server), &who, why).await {
+    match sessions::end_all(&server.inside.node, environment(server), &who, why, server.terms).await {
         Ok(ended) => ok_json(200, &json!({ "ended": ended })),
         Err(fault) => store_failed(&server.inside, &fault),
     }

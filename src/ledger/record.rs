@@ -177,6 +177,8 @@ word_enum! {
         Followed = "followed",
         /// A session of the console, or the list of a person's sessions.
         Session = "session",
+        /// A session that ended before its time: whoever puts its record back does not open it again.
+        SessionEnd = "session-end",
         /// A gate and its journal that two people declared gone, or the first of them.
         Gone = "gone",
         /// The beginning of a journal for which a person opened money.

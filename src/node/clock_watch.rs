@@ -16,7 +16,6 @@ use super::Node;
 use super::not_begun::NotBegun;
 use crate::adapters::store::embedded::Embedded;
 use crate::base::ids::Environment;
-use crate::catalog::Class;
 use crate::ledger::{ClockLeap, StoreFault};
 use crate::ports::Clock;
 use crate::stations::check::Intent;
@@ -33,9 +32,25 @@ const SHORT_PAUSE: Duration = Duration::from_millis(500);
 /// How long a call waits, right after a start, until the clock of the machine is compared.
 const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 
+/// What the dates of others say of the clock of this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DateTrust {
+    /// Nobody has told a date yet.
+    #[default]
+    Waiting,
+    /// A date agrees, or none is asked for.
+    Agrees,
+    Differs,
+}
+
 /// The gate's knowledge of clocks.
 #[derive(Debug, Default)]
 pub struct ClockWatch {
+    trust: watch::Sender<DateTrust>,
+    /// The environments whose store goes by a clock that was compared with that of this machine.
+    settled: watch::Sender<BTreeSet<Environment>>,
+    /// The environments whose money was closed for a leap, as the journal had it since people opened it last.
+    closed: Mutex<BTreeSet<Environment>>,
     /// Since when this gate sees a leap, by its monotonic clock.
     since: Mutex<BTreeMap<Environment, Duration>>,
     /// How long the machine had been paused, in microseconds, when this gate met its store last.
@@ -58,7 +73,39 @@ enum LeapVerdict {
 impl ClockWatch {
     /// Returns a watch by which money of these environments waits until the clock of this machine is compared.
     pub fn comparing(environments: BTreeSet<Environment>) -> ClockWatch {
-        ClockWatch { uncompared: watch::Sender::new(environments), ..ClockWatch::default() }
+        let trust = if environments.is_empty() { DateTrust::Agrees } else { DateTrust::Waiting };
+        let (trust, uncompared) = (watch::Sender::new(trust), watch::Sender::new(environments));
+        ClockWatch { trust, uncompared, ..ClockWatch::default() }
+    }
+
+    /// Returns what is known of the clock of this machine.
+    pub fn trust(&self) -> watch::Receiver<DateTrust> {
+        self.trust.subscribe()
+    }
+
+    /// Returns what the money of an environment goes by: where no date is asked for, the clock is taken as right.
+    pub(super) fn trust_in(&self, environment: Environment) -> DateTrust {
+        match *self.trust.borrow() {
+            DateTrust::Waiting if !self.uncompared.borrow().contains(&environment) => DateTrust::Agrees,
+            trust => trust,
+        }
+    }
+
+    /// Notes what the dates of others say.
+    pub(super) fn is_told(&self, trust: DateTrust) {
+        self.trust.send_replace(trust);
+    }
+
+    /// Notes that the store of an environment goes by a clock that was compared.
+    pub(super) fn settles(&self, environment: Environment) {
+        self.settled.send_if_modified(|settled| settled.insert(environment));
+    }
+
+    /// Waits until the stores of all environments whose money waits go by a clock that was compared.
+    pub(super) async fn all_settled(&self) {
+        let (mut settled, waiting) = (self.settled.subscribe(), self.uncompared());
+        // The sender lives as long as this watch.
+        settled.wait_for(|settled| waiting.is_subset(settled)).await.ok();
     }
 
     /// Returns the environments whose money waits until the clock is compared.
@@ -69,6 +116,20 @@ impl ClockWatch {
     /// Notes that the clock was compared: it agreed, or a freeze stops this gate's money from now on.
     pub(super) fn is_compared(&self) {
         self.uncompared.send_replace(BTreeSet::new());
+    }
+
+    /// Notes whether the journal has money closed for a leap; returns whether it had at any time since people opened it.
+    pub(super) fn is_closed(&self, environment: Environment, is_closed: bool) -> bool {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_closed {
+            closed.insert(environment);
+        }
+        closed.contains(&environment)
+    }
+
+    /// Notes that people opened money behind a leap.
+    pub(super) fn is_opened(&self, environment: Environment) {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner).remove(&environment);
     }
 
     /// Waits until the clock is compared; returns whether it was in time.
@@ -130,8 +191,8 @@ impl Node {
             self.told_of(&StoreFault::Away("this machine was paused, and has not met the store since".to_owned()));
             return Some(NotBegun::StoreAway);
         }
-        let is_money = intent.operation().class == Class::Money;
-        let may_begin = !is_money || self.clocks.compares_in_time(intent.environment()).await;
+        // The store's time may still be that of the last commit: whatever begins now would end too early.
+        let may_begin = self.clocks.compares_in_time(intent.environment()).await;
         (!may_begin).then_some(NotBegun::ClockDoubted)
     }
 
@@ -183,8 +244,18 @@ impl Node {
 
 /// Watches the clock of an embedded store, and pauses of the machine, as long as the process lives.
 pub async fn watch_own_clock(node: Arc<Node>, store: Arc<Embedded>, environments: Vec<Environment>) {
+    let mut trust = node.clocks.trust();
     loop {
-        tokio::time::sleep(WATCH_INTERVAL).await;
+        if *trust.borrow_and_update() == DateTrust::Agrees {
+            store.settles_clock();
+        }
+        if store.is_clock_settled() {
+            environments.iter().for_each(|environment| node.clocks.settles(*environment));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+            _ = trust.changed() => continue,
+        }
         let leap = store.leap();
         let mut is_told = true;
         for environment in leap.iter().flat_map(|_| &environments) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
+use super::clock_watch::DateTrust;
 use super::{ClockWatch, Node};
 use crate::adapters::heard_dates::{DateVerdict, HeardDates};
 use crate::base::ids::Environment;
@@ -23,7 +24,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Compares the clock with the dates that are heard, and lets money move, or closes it.
 pub async fn check_date(node: Arc<Node>, dates: Arc<HeardDates>, environments: Vec<Environment>) {
-    if let Some(why) = doubt(&node.clocks, &dates).await {
+    let doubt = doubt(&node.clocks, &dates).await;
+    node.clocks.is_told(if doubt.is_some() { DateTrust::Differs } else { DateTrust::Agrees });
+    if let Some(why) = doubt {
         tracing::error!(
             why,
             "this gate sends no money: set the clock of its machine right, start the gate again, then `sluice unfreeze --gate-clock {}`",
@@ -35,6 +38,8 @@ pub async fn check_date(node: Arc<Node>, dates: Arc<HeardDates>, environments: V
                 sleep(RETRY_INTERVAL).await;
             }
         }
+    } else {
+        node.clocks.all_settled().await;
     }
     node.clocks.is_compared();
 }

@@ -108,14 +108,15 @@ impl Membership {
         for environment in Environment::ALL {
             let (mut its_beat, mut enrolled) = (None, None);
             loop {
-                let heard = self.beat(node, environment).await;
+                let heard = match self.begins_time(node, environment).await {
+                    Ok(()) => self.beat(node, environment).await,
+                    Err(fault) => Err(fault),
+                };
                 let why = match &heard {
                     Ok(heard) if heard.verdict == HeartbeatVerdict::Well => {
                         let since = *enrolled.get_or_insert(heard.at);
                         // Whoever rebuilds a lost store must know of this gate before it pays.
                         if heard.is_heard_by_all(&node.id, since, RAN_WITHIN) {
-                            // Gates that ran before had the time to see a leap.
-                            self.store.meets_clock(environment);
                             break;
                         }
                         JoinError::Alone
@@ -134,7 +135,6 @@ impl Membership {
                         if self.served.contains(&environment) {
                             return Err(JoinError::Uncreated);
                         }
-                        self.store.meets_clock(environment);
                         break;
                     }
                     Ok(_) => JoinError::Alone,
@@ -253,9 +253,7 @@ impl Membership {
         }
         if heard.verdict == HeartbeatVerdict::Well {
             node.others.all_is_well(environment, node.clock.elapsed());
-            if self.served.contains(&environment) {
-                self.judge_clock(node, environment, &heard).await?;
-            }
+            self.judges_time(node, environment, &heard).await?;
             node.audit.resume(environment);
             self.meets_again(node, environment, &heard.generation)?;
             if self.served.contains(&environment) {
@@ -281,23 +279,6 @@ impl Membership {
             })?;
         }
         Ok(heard)
-    }
-
-    /// Acts on a leap of the store's clock, and on a pause of this machine.
-    async fn judge_clock(
-        &self,
-        node: &Node,
-        environment: Environment,
-        heard: &HeartbeatReply,
-    ) -> Result<(), StoreFault> {
-        let others = heard.members.iter().filter(|member| member.node != node.id && heard.is_live(member));
-        let leap = |member: &Member| NodeFacts::read(&member.told)?.clock_leap_micros.map(ClockLeap::of_micros);
-        let others: Vec<Option<ClockLeap>> = others.map(leap).collect();
-        if node.judge_clock(environment, self.store.leap(environment), &others).await? {
-            self.store.meets_clock(environment);
-        }
-        node.clocks.meets_store(&*node.clock);
-        Ok(())
     }
 
     /// Sends nothing more that was committed before a loss, and acknowledges the loss.
@@ -359,6 +340,7 @@ impl Membership {
             closed_by: self.closed_by(environment).ok().flatten(),
             leaves,
             clock_leap_micros: self.store.leap(environment).map(ClockLeap::as_micros),
+            is_clock_settled: self.store.is_settled(environment),
             unlisted: unlisted.filter(|one| one.environment == environment.as_str()).take(MAX_REFUSALS).collect(),
         };
         let told = json::to_record(&facts, FACTS_FORMAT);

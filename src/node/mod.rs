@@ -37,6 +37,7 @@ mod open_attempts;
 mod settling;
 mod outlets;
 mod retry;
+mod store_time;
 mod store_watch;
 
 pub mod approve;

@@ -9,7 +9,7 @@ use crate::stations::claim::Forgotten;
 use crate::telemetry::UnlistedRefusal;
 
 /// The format of [`NodeFacts`].
-pub(super) const FACTS_FORMAT: u64 = 6;
+pub(super) const FACTS_FORMAT: u64 = 7;
 /// The most unlisted refusals that a heartbeat states.
 pub(super) const MAX_REFUSALS: usize = 16;
 
@@ -46,6 +46,8 @@ pub struct NodeFacts {
     pub unlisted: Vec<UnlistedRefusal>,
     /// How the store's clock differs from what the node's monotonic clock expects, where it leapt.
     pub clock_leap_micros: Option<i64>,
+    /// Whether the node has compared the store's clock with its own since its start.
+    pub is_clock_settled: bool,
 }
 
 impl NodeFacts {

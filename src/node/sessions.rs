@@ -7,7 +7,7 @@ use super::Node;
 use super::retry::Retry;
 use crate::adapters::random::session_id;
 use crate::base::ids::Environment;
-use crate::ledger::{Index, Number, StoreFault};
+use crate::ledger::{Index, Number, RecordKey, StoreFault, StoreTime};
 use crate::people::session;
 use crate::people::session::{EarlierSessions, MAX_SESSIONS, Session, SessionId, SessionTerms, StandingSession};
 use crate::stations::claim::Owner;
@@ -89,9 +89,7 @@ pub async fn find(
     is_use: bool,
 ) -> Result<Option<StandingSession>, StoreFault> {
     let key = id.key(environment);
-    let (record, now) = node.store.read(&key).await?;
-    let standing = record.as_ref().and_then(|record| session::standing(record, now, terms));
-    let Some(mut standing) = standing else { return Ok(None) };
+    let Some((mut standing, now)) = standing(node, &key, terms).await? else { return Ok(None) };
     if is_use && standing.is_due(now, terms) {
         // A failed extension does no harm: somebody else wrote the session, or the next use extends it.
         match node.commit(session::stay(&key, &standing, now, terms, &node.id)).await {
@@ -113,10 +111,8 @@ pub async fn end(
     let key = id.key(environment);
     let mut retry = Retry::default();
     loop {
-        let (record, now) = node.store.read(&key).await?;
-        let standing = record.as_ref().and_then(|record| session::standing(record, now, terms));
-        let Some(standing) = standing else { return Ok(false) };
-        if node.commit(session::end(&key, &standing, &node.id)).await?.is_some() {
+        let Some((standing, _)) = standing(node, &key, terms).await? else { return Ok(false) };
+        if node.commit(session::end(&key, &standing, terms, &node.id)).await?.is_some() {
             return Ok(true);
         }
         retry.conflict().await?;
@@ -129,6 +125,7 @@ pub async fn end_all(
     environment: Environment,
     who: &Owner,
     why: (&Owner, &str),
+    terms: SessionTerms,
 ) -> Result<usize, StoreFault> {
     let mut retry = Retry::default();
     loop {
@@ -137,7 +134,7 @@ pub async fn end_all(
         let Some(version) = list.as_ref().map(|record| record.version) else { return Ok(0) };
         let open = open(node, environment, session::of_person(list.as_ref())).await?;
         let count = open.len();
-        let commit = session::end_all(who, version, open, why, (environment, &node.id));
+        let commit = session::end_all(who, version, open, why, terms, (environment, &node.id));
         if node.commit(commit).await?.is_some() {
             node.changes.happened();
             return Ok(count);
@@ -146,11 +143,33 @@ pub async fn end_all(
     }
 }
 
-/// Returns those of these sessions that the store still holds.
+/// Returns a session that has not ended, and the store's time.
+async fn standing(
+    node: &Node,
+    key: &RecordKey,
+    terms: SessionTerms,
+) -> Result<Option<(StandingSession, StoreTime)>, StoreFault> {
+    let (record, now) = node.store.read(key).await?;
+    let standing = record.as_ref().and_then(|record| session::standing(record, now, terms));
+    // Somebody who writes the store could put the record of an ended one back.
+    match standing {
+        Some(standing) if !has_ended(node, key.environment, session::name_of(key)).await? => Ok(Some((standing, now))),
+        _ => Ok(None),
+    }
+}
+
+async fn has_ended(node: &Node, environment: Environment, name: &str) -> Result<bool, StoreFault> {
+    Ok(node.store.read(&session::end_key(environment, name)).await?.0.is_some())
+}
+
+/// Returns those of these sessions that the store still holds, and that have not ended.
 async fn open(node: &Node, environment: Environment, names: Vec<String>) -> Result<Vec<(String, Number)>, StoreFault> {
     let mut open = Vec::new();
     for name in names {
-        if let (Some(record), _) = node.store.read(&session::key_of(environment, &name)).await? {
+        let (record, _) = node.store.read(&session::key_of(environment, &name)).await?;
+        if let Some(record) = record
+            && !has_ended(node, environment, &name).await?
+        {
             open.push((name, record.version));
         }
     }

@@ -32,6 +32,8 @@ pub struct StoredPolicies {
     pub folder: PolicyFolder,
     /// This gate is configured so that a looser set needs two people.
     pub two_people: bool,
+    /// This gate moves real money, and people can agree at its console.
+    pub has_people: bool,
     /// The set that runs here, with its texts.
     pub running: Mutex<LoadedPolicies>,
     /// Held by whoever reads the store and acts on it.
@@ -50,6 +52,14 @@ pub enum NotActivated {
 }
 
 impl StoredPolicies {
+    /// Whether this set takes force only if two people agree, should it be looser. Another contract decides what counts as
+    /// money and as an outcome, so it takes two people wherever there are people, whoever may change policies alone.
+    pub fn takes_two(&self, active: Option<&ActiveSet>, found: &LoadedPolicies) -> bool {
+        let is_other_contract = found.catalog.binding() != self.in_force.now().catalog.binding();
+        let is_set = self.two_people || active.is_some_and(|active| active.set.two_people);
+        is_set || (self.has_people && is_other_contract)
+    }
+
     /// Follows the store whenever a call meets another set there.
     pub async fn follow_when_asked(self: Arc<Self>) {
         loop {

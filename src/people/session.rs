@@ -87,6 +87,10 @@ struct SessionList {
     sessions: Vec<String>,
 }
 
+/// The record that a session has ended: that it exists says all.
+#[derive(Debug, Serialize)]
+struct SessionEnd {}
+
 /// A current session.
 #[derive(Clone, Debug)]
 pub struct StandingSession {
@@ -132,6 +136,11 @@ pub fn key_of(environment: Environment, name: &str) -> RecordKey {
     RecordKey { environment, kind: Kind::Session, name: format!("open/{name}") }
 }
 
+/// The key of the record that a session has ended. A journal has it, unlike the session.
+pub fn end_key(environment: Environment, name: &str) -> RecordKey {
+    RecordKey { environment, kind: Kind::SessionEnd, name: name.to_owned() }
+}
+
 /// The sessions before one more begins.
 #[derive(Clone, Debug, Default)]
 pub struct EarlierSessions {
@@ -162,8 +171,7 @@ pub fn begin(
     steps.extend(before.lapsed.iter().map(|name| uncounted(name)));
     let ended: Vec<Value> = before.ending.iter().map(|(name, _)| Value::from(shown_name(name))).collect();
     for (name, version) in before.ending {
-        steps.push(uncounted(&name));
-        steps.push(Step::Delete { key: key_of(environment, &name), version });
+        steps.extend(ending(environment, &name, version, terms));
     }
     let mut names = before.names;
     names.push(name_of(&key).to_owned());
@@ -191,10 +199,9 @@ pub fn stay(key: &RecordKey, standing: &StandingSession, now: StoreTime, terms: 
 }
 
 /// Ends a session. Guarded by its version.
-pub fn end(key: &RecordKey, standing: &StandingSession, node: &NodeId) -> Commit {
-    let step = Step::Delete { key: key.clone(), version: standing.version };
+pub fn end(key: &RecordKey, standing: &StandingSession, terms: SessionTerms, node: &NodeId) -> Commit {
     let entry = session_entry(EntryKind::SignedOut, key, &standing.session).to_bytes();
-    let steps = vec![step, uncounted(name_of(key))];
+    let steps = ending(key.environment, name_of(key), standing.version, terms).to_vec();
     Commit { environment: key.environment, node: node.clone(), steps, entry }
 }
 
@@ -204,16 +211,26 @@ pub fn end_all(
     list: Number,
     open: Vec<(String, Number)>,
     (by, reason): (&Owner, &str),
+    terms: SessionTerms,
     (environment, node): (Environment, &NodeId),
 ) -> Commit {
     let ended: Vec<Value> = open.iter().map(|(name, _)| Value::from(shown_name(name))).collect();
-    let delete = |key, version| Step::Delete { key, version };
-    let mut steps = vec![delete(list_key(environment, who), list)];
-    steps.extend(open.iter().map(|(name, _)| uncounted(name)));
-    steps.extend(open.into_iter().map(|(name, version)| delete(key_of(environment, &name), version)));
+    let mut steps = vec![Step::Delete { key: list_key(environment, who), version: list }];
+    steps.extend(open.iter().flat_map(|(name, version)| ending(environment, name, *version, terms)));
     let entry = Entry::of(EntryKind::SessionsEnded).by(&by.issuer, &by.subject).with("person", member_of(who));
     let entry = entry.with("reason", reason).with("ended", ended);
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
+/// Returns the steps that end a session, and that keep its end for as long as it could last.
+fn ending(environment: Environment, name: &str, version: Number, terms: SessionTerms) -> [Step; 3] {
+    let keep = Keep::For { whole: terms.longest, spent: Duration::ZERO };
+    let value = json::to_record(&SessionEnd {}, FORMAT).into();
+    [
+        uncounted(name),
+        Step::Delete { key: key_of(environment, name), version },
+        Step::Create { key: end_key(environment, name), value, keep },
+    ]
 }
 
 fn keep(session: &Session, now: StoreTime, terms: SessionTerms) -> Keep {
@@ -237,7 +254,8 @@ fn session_entry(what: EntryKind, key: &RecordKey, session: &Session) -> Entry {
     Entry::of(what).by(&session.who.issuer, &session.who.subject).with("session", shown_name(name_of(key)))
 }
 
-fn name_of(key: &RecordKey) -> &str {
+/// The name of a session's record in the lists.
+pub fn name_of(key: &RecordKey) -> &str {
     key.name.strip_prefix("open/").unwrap_or_default()
 }
 

@@ -287,8 +287,8 @@ impl Reload {
 
     async fn judge(&mut self, found: LoadedPolicies, active: Option<ActiveSet>) -> bool {
         let now = self.in_force.now();
-        let two_people = self.stored.two_people || active.as_ref().is_some_and(|active| active.set.two_people);
-        if !two_people && !now.policies.rules.must_sign(SignableAct::Activation) {
+        let takes_two = self.stored.takes_two(active.as_ref(), &found);
+        if !takes_two && !now.policies.rules.must_sign(SignableAct::Activation) {
             return self.activate(&found, active.as_ref(), None).await;
         }
         // A gate that cannot run the set in force compares nothing with it.

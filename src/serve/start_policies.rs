@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder, Proposed};
+use crate::base::ids::Environment;
 use crate::config::{Config, Loosening};
 use crate::ledger::Number;
 use crate::node::stored_policies::StoredPolicies;
@@ -51,6 +52,8 @@ pub(super) fn stored_policies(
         archive,
         folder: folder.clone(),
         two_people: config.loosening == Loosening::TwoPeople,
+        has_people: config.console.is_some()
+            && config.environments.iter().any(|one| one.environment == Environment::Production),
         running: running.into(),
         turn: tokio::sync::Mutex::default(),
     })

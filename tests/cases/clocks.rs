@@ -16,9 +16,9 @@ use crate::support::upstream::Reserved;
 use crate::support::upstream::answer;
 use crate::support::{Act, Caller, Gate, Redis, Setup, Upstream, get};
 
-const DAY: i64 = 24 * 3_600;
+pub const DAY: i64 = 24 * 3_600;
 /// Tokens outlive it, and limits do not.
-const HALF_AN_HOUR: i64 = 1_800;
+pub const HALF_AN_HOUR: i64 = 1_800;
 
 /// One swap fits.
 const TIGHT: &str = "[[rule]]\nid = \"all\"\neffect = \"allow\"\nwhen = { op = \"createSwap\" }\n\
@@ -26,18 +26,18 @@ const TIGHT: &str = "[[rule]]\nid = \"all\"\neffect = \"allow\"\nwhen = { op = \
     [[rule]]\nid = \"large\"\neffect = \"hold\"\napproval = \"one\"\n\
     when = { op = \"createSwap\", amount = \"(1000, inf) USD\" }\n\
     [approval.one]\nof = \"ops\"\nn = 1\nexpires = \"10m\"\n[group.ops]\nmembers = [\"people:ops-1\", \"people:ops-2\"]\n";
-const CLOSED: &str = "503 FROZEN not-executed";
+pub const CLOSED: &str = "503 FROZEN not-executed";
 
-fn tight(setup: Setup) -> Setup {
+pub fn tight(setup: Setup) -> Setup {
     console(setup.file("policies/everything.toml", TIGHT)).set("production", "credential", "upstream-s-own-token")
 }
 
-fn is_closed(gate: &Gate) -> bool {
+pub fn is_closed(gate: &Gate) -> bool {
     gate.metric("sluice_frozen{environment=\"production\",scope=\"clock\"}") == 1
 }
 
 /// What a fresh swap is told, as soon as the store takes calls again.
-fn swaps(gate: &Gate) -> String {
+pub fn swaps(gate: &Gate) -> String {
     let mut last = String::new();
     wait_until("the store to take calls", || {
         last = told(&swap().send(gate.production()));
@@ -46,7 +46,7 @@ fn swaps(gate: &Gate) -> String {
     last
 }
 
-fn unfreeze(gate: &Gate) {
+pub fn unfreeze(gate: &Gate) {
     for person in ["ops-1", "ops-2"] {
         let body = json!({"environment": "production", "scope": "clock", "reason": "the clock is right"});
         ask(gate, "POST", "freezes/lift", &operator(person), Some(body));
@@ -54,18 +54,18 @@ fn unfreeze(gate: &Gate) {
     wait_until("money to be open", || !is_closed(gate));
 }
 
-fn with_clock(setup: Setup, clock: &FalseClock) -> Setup {
+pub fn with_clock(setup: Setup, clock: &FalseClock) -> Setup {
     let variables = clock.variables().into_iter().chain([clock.pauses()]);
     variables.fold(setup, |setup, (name, value)| setup.variable(&name, &value))
 }
 
 /// Whether the money of this gate waits or is closed for its own clock.
-fn is_doubted(gate: &Gate) -> bool {
+pub fn is_doubted(gate: &Gate) -> bool {
     gate.metric("sluice_gate_clock_doubted{environment=\"production\"}") == 1
 }
 
 /// Two people open the money of a gate, at any gate.
-fn open_gate(at: &Gate, node: &str) {
+pub fn open_gate(at: &Gate, node: &str) {
     let freezes = ask(at, "GET", "freezes", &operator("ops-1"), None).json();
     assert_eq!(freezes["freezes"][0]["scope"], json!({ "gateClock": node }), "{freezes}");
     for (person, status) in [("ops-1", 202), ("ops-1", 409), ("ops-2", 200)] {

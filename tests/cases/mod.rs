@@ -55,6 +55,7 @@ mod shipped;
 mod shown;
 mod shutdown;
 mod starting;
+mod store_time;
 mod store;
 mod takes_no_writes;
 mod tampered;

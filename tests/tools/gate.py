@@ -105,6 +105,12 @@ def write_config(folder: Path, config: str) -> Path:
     return file
 
 
+def write_seal_key(file: Path, key: str) -> None:
+    """Writes a key that only this user may read."""
+    file.touch(mode=0o600)
+    file.write_text(key, encoding="utf-8")
+
+
 def create_store(binary: str, config: Path) -> None:
     """Creates the store of production, which a gate never does; if there is one, this changes nothing."""
     done = subprocess.run([binary, "store", "create", "--config", config], capture_output=True, text=True, check=False)

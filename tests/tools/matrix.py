@@ -1,22 +1,23 @@
 """Brings two faults at once upon two gates that share a Redis, or upon one with an embedded store, pair after pair.
 
 Usage: `python tests/tools/matrix.py SLUICE [--long] [--rounds N] [--seed N] [--kind redis|sentinels|embedded]
-[--part N/OF] [--pair FAULT FAULT]... [--results FILE]`.
+[--part N/OF] [--having FAULT...] [--pair FAULT FAULT]... [--results FILE]`.
 
 Callers make swaps all the time, and repeat each until its outcome is known. A pair of faults begins at random moments
 and ends in a random order: the store is slow, gone, mute, half open, frozen, killed, full or forgets everything; the
-disk of a gate is full, or its fsync fails; upstream is slow, lies or resets; a gate is killed, stopped or ended;
-policies are replaced, or a gate cannot run those in force; the issuer is gone, or its keys turn; a certificate is
-broken, then replaced; the store's clock leaps and returns; records are removed and put in each other's place, or the
-embedded store is set back; Sentinels fail over, and a split leaves a gate with the former primary; a gate stands still
-for longer than the fence; gates are updated one by one to a stricter set. Meanwhile people vote for swaps that wait for
-two of them, and callers try what the stricter set forbids: neither too few approvals nor a set that was replaced sends
-anything. After each pair money must move again, by itself or after people opened it where the store
-forgot or its clock leapt. Nothing may happen twice; no executed swap is told to be not executed; a repeat gets the
-same reply; the limit counts what was executed, and at most what is in doubt besides; the audit chain is whole. Short:
-as many pairs as it takes for each fault to happen; long: every pair of each store, three times. With `--part 2/3` the
-second of three runs that share the pairs of a round. Each pair is a line of the file of results, from which
-`fault_table.py` writes a page.
+disk of a gate is full or slow, or its fsync fails; upstream is slow, lies or resets; a gate is killed, stopped or
+ended, or all of them are; policies are replaced, or a gate cannot run those in force; the issuer is gone, or its keys
+turn; a certificate is broken, then replaced; the store's clock leaps and returns; records are removed and put in each
+other's place, older ones are put back, another time is written into the store, or the embedded store is set back;
+Sentinels fail over, and a split leaves a gate with the former primary; a gate stands still for longer than the fence;
+gates are updated one by one to a stricter set. Meanwhile people vote for swaps that wait for two of them, and callers
+try what the stricter set forbids: neither too few approvals nor a set that was replaced sends anything. After each pair
+money must move again, by itself or after people opened it where the store forgot or its clock leapt. Nothing may happen
+twice; no executed swap is told to be not executed; a repeat gets the same reply; the limit counts what was executed,
+and at most what is in doubt besides; the audit chain is whole. Short: as many pairs as it takes for each fault to
+happen; long: every pair of each store, three times. With `--part 2/3` the second of three runs that share the pairs of
+a round, and with `--having` only pairs that have one of these faults. Each pair is a line of the file of results, from
+which `fault_table.py` writes a page.
 """
 
 import argparse
@@ -38,9 +39,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gate import free_port, make_token, start_simulator, wait_until
+from gate import free_port, make_token, start_simulator, wait_until, write_seal_key
 from issuer import TurningIssuer, make_certificate, start_issuer
-from nodes import FalseClock, Proxy, Redis
+from nodes import FalseClock, Proxy, Redis, SlowDisk
 from people import PEOPLE, open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
 from report import Report
 from sentinels import Sentinels
@@ -102,7 +103,10 @@ tls_key = { file = "key.pem" }
 credential = "the-gate-s-own"
 """
 DAY = 24 * 3_600
-CLAIM = "sluice:{production}:r:claim:request/"
+# What an fsync takes longer, where the disk is slow.
+SLOW_FSYNC_MS = 400
+ROOT = "sluice:{production}"
+CLAIM = f"{ROOT}:r:claim:request/"
 # How long a gate takes at most to notice that a clock leapt, or returned.
 NOTICED_SECONDS = 3
 # A gate behind Sentinels pays no more when it heard no majority of them for half of this.
@@ -148,6 +152,8 @@ class Place:
         self.proxy = Proxy(self.redis.port) if self.redis else None
         # With an embedded store, the clock of the store is that of the gate.
         self.clock = FalseClock(folder) if redis is None else None
+        self.disk = SlowDisk(folder)
+        self.older: dict[str, bytes] = {}
         # The swaps that a stricter set forbids, while a rolling update goes on.
         self.forbidden: ForbiddenSwaps | None = None
         self.updates = 0
@@ -159,6 +165,7 @@ class Place:
         # The swaps of the pair that runs, and the claims of them that were removed.
         self.swaps = Swaps(0, "none")
         self.removed: list[str] = []
+        key = f"{chance.getrandbits(256):064x}"
         for node in ("left", "right") if redis else ("alone",):
             home, console = folder / node, free_port()
             home.mkdir()
@@ -171,12 +178,20 @@ class Place:
                 config += self.sentinels.config(node)
             if node == "left":
                 config += OTHER_ISSUER
+            # What the store holds is sealed, so that only a gate can have made it.
+            sealed = '[store]\nseal_key = { file = "seal.key" }\n'
+            config = config.replace("[store]\n", sealed, 1) if "[store]\n" in config else config + "\n" + sealed
             config += settings
             clock = self.clock.variables() if self.clock else {}
-            libraries = " ".join([*LIBRARIES, *([clock["LD_PRELOAD"]] if clock else [])])
+            # The last gate has the slow disk, as it has the full one.
+            last = node in {"right", "alone"}
+            slow = [str(self.disk.library)] if last else []
+            libraries = " ".join([*slow, *LIBRARIES, *([clock["LD_PRELOAD"]] if clock else [])])
             environment = clock | {"LD_PRELOAD": libraries, "FIU_CTRL_FIFO": str(home / "fiu")}
+            environment["SLOW_DISK"] = str(self.disk.file)
             environment["SLUICE_SANDBOX_CREDENTIAL"] = "another-of-the-gate-s"
             gate = KillableGate(binary, upstream, home, config, environment=environment, production=TLS)
+            write_seal_key(home / "seal.key", key)
             (home / "policies" / "everything.toml").write_text(RULES + HELD_RULES, encoding="utf-8")
             self.consoles.append(console)
             self.gates.append(gate)
@@ -198,6 +213,7 @@ class Place:
         gate = self.gates[-1]
         found = {
             "disk full": Fault(lambda: self.limit_files(gate, 0), lambda: self.limit_files(gate, None)),
+            "disk slow": Fault(lambda: self.disk.set(SLOW_FSYNC_MS), lambda: self.disk.set(0)),
             "fsync fails": Fault(lambda: self.fail_fsync(gate, True), lambda: self.fail_fsync(gate, False)),
             "upstream slow": self.lie({"kind": "delay", "ms": 800, "percent": 50}),
             "upstream lies": self.lie({"kind": "foreignRecord", "percent": 40}),
@@ -210,14 +226,14 @@ class Place:
             "keys turned": Fault(self.issuer.turn, self.issuer.turn),
             "certificate broken": Fault(self.break_certificates, self.replace_certificates),
         }
-        if not self.sentinels:
-            found["clock leaps"] = Fault(self.leap, lambda: self.set_clock(0))
+        found["clock leaps"] = Fault(self.leap, lambda: self.set_clock(0))
         if self.sentinels:
             sentinels = self.sentinels
             found["store split"] = Fault(sentinels.split, lambda: self.heal_split(sentinels))
             found["primary killed"] = Fault(sentinels.kill_primary, sentinels.restart)
             found["stopped past the fence"] = Fault(lambda: self.stop_gate(gate), lambda: self.go_on_past_fence(gate))
         if len(self.gates) > 1:
+            found["all gates ended"] = Fault(self.end_all, self.start_all)
             found["rolling update"] = Fault(self.begin_update, self.end_update)
             found["set not run"] = Fault(lambda: self.name_other_issuer(True), lambda: self.name_other_issuer(False))
         if self.clock:
@@ -231,9 +247,11 @@ class Place:
             found["store full"] = Fault(lambda: self.tell_redis("1"), lambda: self.tell_redis("0"))
             found["store forgets"] = Fault(lambda: self.with_redis("FLUSHALL"), lambda: None)
             found["records changed"] = Fault(self.change_records, lambda: None)
+            found["older records put back"] = Fault(self.keep_records, self.put_records_back)
+            found["another time written"] = Fault(self.write_time, self.write_time)
         return found
 
-    def with_redis(self, *words: str) -> None:
+    def with_redis(self, *words: object) -> None:
         # A Redis that is frozen or dead takes no command: then this fault does not happen.
         if self.redis:
             with contextlib.suppress(OSError, RuntimeError):
@@ -334,11 +352,12 @@ class Place:
     def leap(self) -> None:
         # Tokens outlive half an hour; a gate goes by the clock of its Redis for limits alone.
         far = [2 * DAY, 450 * DAY, -2 * DAY, DAY // 24, -DAY // 24]
-        self.set_clock(self.chance.choice(far) if self.redis else DAY // 48)
+        self.set_clock(DAY // 48 if self.clock else self.chance.choice(far))
         time.sleep(NOTICED_SECONDS)
 
     def set_clock(self, seconds: int) -> None:
-        for clock in (self.clock, self.redis and self.redis.clock):
+        all_redis = [self.redis] if self.redis else self.sentinels.all if self.sentinels else []
+        for clock in (self.clock, *(redis.clock for redis in all_redis)):
             if clock:
                 clock.leap(seconds)
 
@@ -365,6 +384,43 @@ class Place:
         for first, second in ((CLAIM + one, "aside"), (CLAIM + other, CLAIM + one), ("aside", CLAIM + other)):
             self.with_redis("RENAME", first, second)
         self.removed += chosen
+
+    def keep_records(self) -> None:
+        """Keeps the records of claims as they are while the calls are being sent."""
+        self.older = {}
+
+        def has_some() -> bool:
+            names = self.redis.ask("KEYS", CLAIM + "*") if self.redis else []
+            fresh = [name for name in names if name.decode().removeprefix(CLAIM) not in self.swaps.acknowledged]
+            for name in fresh[:4]:
+                value = self.redis.ask("GET", name) if self.redis else None
+                if value:
+                    self.older[name.decode()] = value if isinstance(value, bytes) else str(value).encode()
+            return len(self.older) >= 2
+
+        with contextlib.suppress(OSError, RuntimeError):
+            wait_until(has_some, 3)
+
+    def put_records_back(self) -> None:
+        for name, value in self.older.items():
+            self.with_redis("SET", name, value)
+            request_id = name.removeprefix(CLAIM)
+            if self.swaps.acknowledged.get(request_id):
+                self.removed.append(request_id)
+
+    def write_time(self) -> None:
+        """Writes a time into the store at which every claim and every window is over."""
+        far = int((time.time() + self.chance.choice((2, 40, 500)) * DAY) * 1_000_000)
+        self.with_redis("HSET", ROOT, "time", far)
+
+    def end_all(self) -> None:
+        for gate in self.gates:
+            if gate.child.poll() is None:
+                gate.stop()
+
+    def start_all(self) -> None:
+        for gate in self.gates:
+            self.start_again(gate)
 
     def settle_changes(self) -> str:
         """Repeats what was changed until it is answered as before: gates noticed it, and rebuilt the store."""
@@ -561,6 +617,7 @@ def run(
     seed: int,
     results: Path | None,
     part: tuple[int, int],
+    having: Sequence[str],
 ) -> None:
     chance = random.Random(seed)
     totals = {"pairs": 0, "swaps": 0, "unknown": 0, "released": 0, "forbidden": 0}
@@ -568,7 +625,8 @@ def run(
         faults = sorted(place.faults())
         every = list(itertools.combinations(faults, 2)) if is_long else pairs_of_all(faults, chance)
         nth, of = part
-        for names in (pairs or every)[nth - 1 :: of]:
+        chosen = [names for names in pairs or every if not having or set(having) & set(names)]
+        for names in chosen[nth - 1 :: of]:
             before, begin = len(report.failures), time.monotonic()
             run_pair(place, names, report, totals)
             is_good, seconds = len(report.failures) == before, time.monotonic() - begin
@@ -583,7 +641,7 @@ def run(
         report.check_that(f"{kind}: the gates stop in order", codes == [0] * len(codes), codes)
         folders = [gate.audit_folder for gate in place.gates]
         check_audit(binary, report, kind, folders, read_journal(place.upstream))
-    if not pairs:
+    if not (pairs or having):
         # What never happens proves nothing.
         report.check_that(f"{kind}: swaps that two people approved are sent", totals["released"] > 0, totals)
     print(f"{kind}: {totals['pairs']} pairs, {totals['swaps']} swaps, {totals['unknown']} of unknown outcome")
@@ -612,6 +670,7 @@ def main() -> int:
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--pair", nargs=2, action="append", default=[])
     parser.add_argument("--part", type=read_part, default=(1, 1))
+    parser.add_argument("--having", nargs="+", default=[])
     parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
@@ -621,7 +680,8 @@ def main() -> int:
         if arguments.kind in (None, kind):
             for nth in range(arguments.rounds or (3 if arguments.long else 1)):
                 seed = arguments.seed + nth
-                run(arguments.binary, report, kind, pairs, arguments.long, seed, arguments.results, arguments.part)
+                asked = (arguments.results, arguments.part, arguments.having)
+                run(arguments.binary, report, kind, pairs, arguments.long, seed, *asked)
     return report.close()
 
 

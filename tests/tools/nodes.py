@@ -61,6 +61,7 @@ PACKED = b"\0z1"
 COMMON_TEXT = Path(__file__).parent.parent.parent / "src/adapters/store/common_text.jsonl"
 # The library that sets the clock of a process.
 FALSE_CLOCK = Path(__file__).parent.parent / "support" / "false_clock.c"
+SLOW_DISK = Path(__file__).parent.parent / "support" / "slow_disk.c"
 
 
 class FalseClock:
@@ -81,6 +82,21 @@ class FalseClock:
     def variables(self) -> dict[str, str]:
         """Returns what a process needs in its environment to go by this clock."""
         return {"LD_PRELOAD": str(self.library), "FALSE_CLOCK": str(self.file)}
+
+
+class SlowDisk:
+    """The disk of processes that load its library first: each fsync takes longer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "slow-disk"
+        self.library = folder / "slow_disk.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(self.library), str(SLOW_DISK)], check=True)
+        self.set(0)
+
+    def set(self, millis: int) -> None:
+        new = self.file.with_suffix(".new")
+        new.write_text(str(millis), encoding="utf-8")
+        new.rename(self.file)
 
 
 class Redis:

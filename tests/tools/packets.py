@@ -36,6 +36,7 @@ from gate import (
     spawn,
     wait_until,
     write_config,
+    write_seal_key,
 )
 from report import Report
 
@@ -234,12 +235,6 @@ class Scene:
         return len(received)
 
 
-def write_seal_key(file: Path) -> None:
-    """Writes a new key that only this user may read."""
-    file.touch(mode=0o600)
-    file.write_text(secrets.token_hex(32), encoding="utf-8")
-
-
 @contextmanager
 def start_scene(binary: str, seed: int) -> Iterator[Scene]:
     with make_hosts(seed) as wire, tempfile.TemporaryDirectory(prefix="sluice-") as folder:
@@ -250,7 +245,7 @@ def start_scene(binary: str, seed: int) -> Iterator[Scene]:
             first = f'upstream = "http://{there}"'
             text = gate_config(there, "127.0.0.1:9").replace(first, f"{first}\nallow_plain_upstream = true", 1)
             config = write_config(Path(folder), text + TIMEOUTS + SEALED)
-            write_seal_key(config.parent / "seal.key")
+            write_seal_key(config.parent / "seal.key", secrets.token_hex(32))
             create_store(binary, config)
             with gate.run(binary, "serve", "--config", str(config)) as program:
                 addresses: dict[str, str] = {}

@@ -22,7 +22,7 @@ class Sentinels:
             home = folder / f"redis-{at}"
             home.mkdir()
             of = ["--replicaof", f"127.0.0.1 {self.all[0].port}"] if self.all else []
-            self.all.append(Redis(home, more=["--repl-diskless-sync-delay", "0", *of]))
+            self.all.append(Redis(home, has_own_clock=True, more=["--repl-diskless-sync-delay", "0", *of]))
         for redis in self.all:
             self.add_users(redis)
         self.ports = [self.start_sentinel(folder / f"sentinel-{at}") for at in range(3)]

@@ -13,7 +13,7 @@ use super::queries;
 use super::queries::{Pair, StoreView};
 use super::repeated::{self, ReadEntry};
 use super::sealed::Seals;
-use super::ticker::Ticker;
+use super::ticker::{Ticker, TickerStart};
 use crate::base::ids::Environment;
 use crate::ledger::{
     Commit, CommitError, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, Step, StoreFault, StoreTime,
@@ -32,7 +32,7 @@ type MemoryMap = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl MemoryStore {
     pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
-        let ticker = Ticker::new(clock, StoreTime::of_micros(i64::MIN), None);
+        let ticker = Ticker::new(clock, StoreTime::of_micros(i64::MIN), TickerStart::OfDay);
         MemoryStore { map: Mutex::default(), ticker, calls: AtomicU64::new(0) }
     }
 
@@ -40,7 +40,7 @@ impl MemoryStore {
     #[must_use]
     pub fn replica(&self, clock: Arc<dyn Clock>) -> MemoryStore {
         let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let ticker = Ticker::new(clock, self.ticker.now(), None);
+        let ticker = Ticker::new(clock, self.ticker.now(), TickerStart::OfDay);
         MemoryStore { map: Mutex::new(map), ticker, calls: AtomicU64::new(0) }
     }
 
@@ -56,7 +56,7 @@ impl MemoryStore {
             }
         }
         let since = queries::time(&map).map_err(|fault| fault.to_string())?;
-        Ok(MemoryStore { map: Mutex::new(map), ticker: Ticker::new(clock, since, None), calls: AtomicU64::new(0) })
+        Ok(MemoryStore { map: Mutex::new(map), ticker: Ticker::new(clock, since, TickerStart::OfDay), calls: AtomicU64::new(0) })
     }
 
     /// Returns the number of calls so far: the round trips that a remote store would need.

@@ -160,7 +160,7 @@ impl Replica {
     }
 
     /// Returns the latest time of a commit.
-    pub(super) fn time(&self) -> Result<StoreTime, StoreFault> {
+    pub fn time(&self) -> Result<StoreTime, StoreFault> {
         self.read(|table| queries::time(&KeySpace(table)))
     }
 

@@ -24,17 +24,50 @@ struct TickerState {
     /// How far the store's time is ahead of the time of day, since a person accepted it.
     ahead: Duration,
     leap: Option<ClockLeap>,
+    /// Whether the time of day was compared with that of others, or with the time before.
+    is_settled: bool,
+}
+
+/// The time at which a store begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TickerStart {
+    /// The time of day, as it is.
+    OfDay,
+    /// The time that the store should have by now.
+    Expected(StoreTime),
+    /// Nobody knows how long the process was down: the time goes on from the last commit until the time of day is compared
+    /// with that of others.
+    Unknown,
 }
 
 impl Ticker {
-    /// Creates a time that is never less than `since`. `expected` is the time that the store should have by now; where it
-    /// is not known how long the process was down, the time of day is used as it is.
-    pub fn new(clock: Arc<dyn Clock>, since: StoreTime, expected: Option<StoreTime>) -> Ticker {
-        let time = since.max(expected.unwrap_or_else(|| of_day(&*clock)));
+    /// Creates a time that is never less than `since`.
+    pub fn new(clock: Arc<dyn Clock>, since: StoreTime, start: TickerStart) -> Ticker {
+        // A store without any commit has nothing that a wrong time could end.
+        let is_settled = !matches!(start, TickerStart::Unknown) || since == StoreTime::default();
+        let time = match start {
+            TickerStart::Expected(expected) => since.max(expected),
+            _ if is_settled => since.max(of_day(&*clock)),
+            _ => since,
+        };
         let at = clock.elapsed();
         let anchor = ClockAnchor::new(time, at);
-        let told = TickerState { time, at, anchor, ahead: Duration::ZERO, leap: None };
+        let told = TickerState { time, at, anchor, ahead: Duration::ZERO, leap: None, is_settled };
         Ticker { clock, told: Mutex::new(told) }
+    }
+
+    /// Whether the time of day was compared.
+    pub fn is_settled(&self) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).is_settled
+    }
+
+    /// Takes the time of day as right, unless it was compared already. Returns whether it does so now.
+    pub fn settle(&self) -> bool {
+        let is_new = !self.is_settled();
+        if is_new {
+            self.follow();
+        }
+        is_new
     }
 
     pub fn now(&self) -> StoreTime {
@@ -53,13 +86,17 @@ impl Ticker {
         let steady = told.steady(elapsed);
         let time = steady.max(of_day);
         let anchor = ClockAnchor::new(time, elapsed);
-        *told = TickerState { time, at: elapsed, anchor, ahead: time.since(of_day), leap: None };
+        *told = TickerState { time, at: elapsed, anchor, ahead: time.since(of_day), leap: None, is_settled: true };
     }
 
     fn look(&self) -> TickerState {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = self.clock.elapsed();
         let steady = told.steady(elapsed);
+        if !told.is_settled {
+            *told = TickerState { time: steady, at: elapsed.max(told.at), ..*told };
+            return *told;
+        }
         let of_day = of_day(&*self.clock).plus(told.ahead);
         // The machine may have been paused between the two looks.
         let leap = told.anchor.leap(of_day, (elapsed, self.clock.elapsed()));
@@ -69,7 +106,7 @@ impl Ticker {
         let time = if leap.is_some() { steady } else { steady.max(of_day) };
         let is_renewed = leap.is_none() && told.anchor.is_old(elapsed);
         let anchor = if is_renewed { ClockAnchor::new(time, elapsed) } else { told.anchor };
-        *told = TickerState { time, at: elapsed.max(told.at), anchor, ahead: told.ahead, leap };
+        *told = TickerState { time, at: elapsed.max(told.at), anchor, leap, ..*told };
         *told
     }
 }
@@ -116,7 +153,7 @@ mod tests {
             hands.1.store(elapsed, Ordering::SeqCst);
         };
         set(100 * HOUR, 0);
-        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(0), None);
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(0), TickerStart::OfDay);
         let told = || ticker.now().as_micros();
         assert_eq!(told(), 100 * HOUR);
         for (of_day, elapsed, wanted) in [
@@ -140,7 +177,7 @@ mod tests {
     #[test]
     fn a_start_tells_no_less_than_before() {
         let hands = Arc::new(Hands::default());
-        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(50), None);
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(50), TickerStart::OfDay);
         assert_eq!(ticker.now().as_micros(), 50);
         hands.1.store(3, Ordering::SeqCst);
         assert_eq!(ticker.now().as_micros(), 53);
@@ -149,7 +186,7 @@ mod tests {
     #[test]
     fn a_leap_is_kept_until_the_clock_returns_or_a_person_has_it_followed() {
         let hands = Arc::new(Hands::default());
-        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(0), None);
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(0), TickerStart::OfDay);
         let set = |of_day: i64, elapsed: i64| {
             hands.0.store(of_day, Ordering::SeqCst);
             hands.1.store(elapsed, Ordering::SeqCst);
@@ -174,8 +211,29 @@ mod tests {
     fn a_start_goes_on_from_the_expected_time() {
         let hands = Arc::new(Hands::default());
         hands.0.store(48 * HOUR, Ordering::SeqCst);
-        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(HOUR), Some(StoreTime::of_micros(2 * HOUR)));
+        let expected = TickerStart::Expected(StoreTime::of_micros(2 * HOUR));
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(HOUR), expected);
         assert_eq!(ticker.now().as_micros(), 2 * HOUR);
         assert_eq!(ticker.leap().map(ClockLeap::as_micros), Some(46 * HOUR));
+    }
+    #[test]
+    fn a_start_after_an_unknown_time_goes_on_from_the_last_commit_until_the_time_of_day_is_compared() {
+        let hands = Arc::new(Hands::default());
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(HOUR), TickerStart::Unknown);
+        let set = |of_day: i64, elapsed: i64| {
+            hands.0.store(of_day, Ordering::SeqCst);
+            hands.1.store(elapsed, Ordering::SeqCst);
+            (ticker.now().as_micros(), ticker.leap().map(ClockLeap::as_micros))
+        };
+        // Neither a clock that is 500 days ahead ends anything, nor one that was set back.
+        assert_eq!(set(12_000 * HOUR, 5), (HOUR + 5, None));
+        assert_eq!(set(0, 6), (HOUR + 6, None));
+        assert_eq!(set(3 * HOUR, 7), (HOUR + 7, None));
+        assert!(!ticker.is_settled() && ticker.settle() && ticker.is_settled() && !ticker.settle());
+        assert_eq!(set(3 * HOUR + 1, 8), (3 * HOUR + 1, None));
+        assert_eq!(set(9 * HOUR, 9), (3 * HOUR + 2, Some(6 * HOUR - 1)));
+        // A store without any commit has nothing to lose.
+        let first = Ticker::new(hands.clone(), StoreTime::of_micros(0), TickerStart::Unknown);
+        assert!(first.is_settled() && first.now().as_micros() == 9 * HOUR);
     }
 }

@@ -13,6 +13,7 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(stores_apart(written));
     wrong.extend(failover_that_forgets(written));
     wrong.extend(address_that_moves(written));
+    wrong.extend(trusted_address(written));
     wrong.extend(store_without_a_redis(written));
     wrong.extend(nameless(written));
     wrong.extend(of_no_use(written));
@@ -91,6 +92,17 @@ fn address_that_moves(written: &WrittenConfig) -> Option<Wrong> {
     let remedy = "name the `sentinels` or the `cluster` instead, or an IP address, or set `allow_split = true` if the name never moves to \
                   another Redis while the former one runs";
     (!stays).then(|| error(&url.place, fault.remedy(remedy)))
+}
+
+/// Tells what is trusted of the address, as nothing shows whether it is true.
+fn trusted_address(written: &WrittenConfig) -> Option<Wrong> {
+    let allowed = written.redis_allow_split.as_ref().filter(|one| one.value && is_the_store(written))?;
+    written.production.listen.as_ref()?;
+    let fault = SettingFault::new(
+        "`redis.allow_split`: Sluice trusts that gates never use two Redis at once: a payment may be made at both",
+    );
+    let remedy = "make sure that whoever runs the Redis guarantees it, or name the `sentinels` or the `cluster`";
+    Some((Severity::Warning, allowed.place.clone(), fault.remedy(remedy)))
 }
 
 /// Checks that a failover keeps every write: those that only the failed primary had are lost.

@@ -7,7 +7,6 @@ import { rowRisk } from "./risk.js";
 import { otherValue } from "./vote.js";
 import {
   addAmounts,
-  compareAmounts,
   countVotes,
   formatAgo,
   formatTime,
@@ -71,6 +70,8 @@ export function view(app) {
     button.addEventListener("click", () => {
       filters.whose = word;
       for (const other of whose.children) other.setAttribute("aria-pressed", String(other === button));
+      // Closed holds come latest first.
+      order.disabled = word === "ended";
       reload();
     });
     whose.append(button);
@@ -107,7 +108,7 @@ export function view(app) {
   const order = select(
     [
       ["", "First to expire"],
-      ["amount", "Largest amount"],
+      ["value", "Largest value"],
       ["caller", "Group by caller"],
       ["destination", "Group by destination"],
     ],
@@ -116,7 +117,7 @@ export function view(app) {
   );
   order.addEventListener("change", () => {
     filters.order = order.value;
-    draw();
+    reload();
   });
   const sums = h("p", { class: "muted sums", role: "status" });
   const batch = h("button", { type: "button", class: "good", id: "batch", hidden: true });
@@ -171,6 +172,7 @@ export function view(app) {
     };
     if (filters.whose === "mine") query.mine = "true";
     if (["approved", "ended"].includes(filters.whose)) query.state = filters.whose;
+    if (filters.whose !== "ended") query.order = filters.order;
     if (upTo > pages) fill(status, h("p", { class: "waiting" }, "One moment…"));
     /** @type {Hold[]} */
     const found = [];
@@ -201,7 +203,6 @@ export function view(app) {
       operations.add(hold.operation);
       operation.append(h("option", { value: hold.operation }, hold.operation));
     }
-    const shown = ordered(holds, filters.order);
     /**
      * Returns the element that shows these data; one that shows them already stays.
      * @param {string} id
@@ -216,17 +217,21 @@ export function view(app) {
       rows.set(id, { element, text });
       return element;
     };
-    const wanted = grouped(shown, filters.order).flatMap(([name, some]) => {
-      const sum = `${some.length} · ${sumsOf(some)}`;
+    const groups = grouped(holds, filters.whose === "ended" ? "" : filters.order);
+    const wanted = groups.flatMap(([name, some], at) => {
+      // The last group may go on behind what is loaded.
+      const soFar = next !== null && at === groups.length - 1 ? " so far" : "";
+      const sum = `${some.length} · ${sumsOf(some)}${soFar}`;
       const heading = name === null ? [] : [kept(`group ${name}`, [name, sum], () => groupHeading(name, sum))];
       return [...heading, ...some.map((hold) => kept(hold.id, hold, () => row(hold, app)))];
     });
     arrange(list, wanted);
     mark();
     count.textContent =
-      holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${COUNT_WORDS[filters.whose]}`;
-    fill(status, shown.length === 0 && emptyNote(filters), next !== null && more);
-    const sum = sumsOf(shown);
+      holds.length === 0 ? "" : `${holds.length}${next === null ? "" : "+"} ${COUNT_WORDS[filters.whose]}`;
+    more.textContent = holds.length === 0 ? "Search further" : `Show ${PAGE_SIZE} more`;
+    fill(status, holds.length === 0 && (next === null ? emptyNote(filters) : notYet()), next !== null && more);
+    const sum = sumsOf(holds);
     sums.textContent = sum && next !== null ? `Shown: ${sum}` : sum;
     const isPlain = filters.environment === "" && filters.operation === "" && filters.words === "";
     if (filters.whose === "mine" && isPlain) app.waiting(holds, next !== null);
@@ -348,23 +353,6 @@ function row(hold, app) {
 }
 
 /**
- * Returns the holds in an order that people choose; within it, the first to expire comes first.
- * @param {Hold[]} holds
- * @param {string} order
- */
-function ordered(holds, order) {
-  /** @param {Hold} hold */
-  const amount = (hold) => movement(hold).amounts[0] ?? "0";
-  /** @type {Record<string, (a: Hold, b: Hold) => number>} */
-  const orders = {
-    amount: (a, b) => compareAmounts(amount(b), amount(a)),
-    caller: (a, b) => groupOf(a, "caller").localeCompare(groupOf(b, "caller")),
-    destination: (a, b) => groupOf(a, "destination").localeCompare(groupOf(b, "destination")),
-  };
-  return order === "" ? holds : [...holds].sort(orders[order]);
-}
-
-/**
  * Returns the group of a hold: its caller, or its destination with the lists that know it.
  * @param {Hold} hold
  * @param {string} order
@@ -439,6 +427,11 @@ function emptyNote(filters) {
       "Holds that were sent, rejected or expired stay here for a while; History has all of them.",
     );
   return note("No open holds.", "Calls that a rule holds appear here automatically.");
+}
+
+/** Says that only a part of the holds was searched. */
+function notYet() {
+  return note("No match so far.", "Not all holds were searched yet.");
 }
 
 /**

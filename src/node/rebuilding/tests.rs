@@ -23,6 +23,7 @@ fn facts(begins: u64, own: u64) -> NodeFacts {
         leaves: false,
         unlisted: Vec::new(),
         clock_leap_micros: None,
+        is_clock_settled: true,
     }
 }
 

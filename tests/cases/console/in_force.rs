@@ -167,6 +167,28 @@ fn a_contract_that_binds_otherwise_waits_for_two_people() {
     wait_until("the contract is in force", || version(&gate) == waiting);
 }
 
+/// Whoever can write the folder may loosen the policies here, but not say what counts as money.
+#[test]
+fn a_contract_that_binds_otherwise_waits_also_where_one_person_may_loosen_the_policies() {
+    let upstream = Upstream::start();
+    let setup = super::console(Setup::of(&upstream).file("policies/everything.toml", EVERYTHING));
+    let schemas = setup.path("schemas");
+    write_contract(&schemas, |_| {});
+    let gate = setup.set("catalog", "schemas", schemas.to_str().unwrap()).start();
+    let first = version(&gate);
+    write_contract(&schemas, |document| {
+        document["x-sluice"] =
+            json!({"notExecuted": {"proves": [{"status": 409, "codes": ["BUSY"]}], "doesNotProve": []}});
+    });
+    gate.signal("HUP");
+    let waiting = candidate(&gate);
+    assert_eq!(version(&gate), first);
+    let gate = gate.end().start();
+    assert_eq!((version(&gate), candidate(&gate)), (first, waiting.clone()));
+    agree(&gate, &waiting);
+    wait_until("the contract is in force", || version(&gate) == waiting);
+}
+
 #[test]
 fn two_contracts_side_by_side_are_one() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());

@@ -375,3 +375,29 @@ fn a_session_is_known_and_ended_at_every_node() {
     wait_until("the store to be back", || shown(left, &other).status == 200);
     assert_eq!(frozen(left), 0);
 }
+
+/// Whoever writes the store kept the records of two sessions, and puts them back.
+#[test]
+fn a_session_that_ended_is_not_opened_again_by_its_record() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let setup = console(nodes::setup(&upstream, &redis.url(), "left")).set("store", "seal_key", &"5e".repeat(32));
+    let gate = setup.start();
+    let [one, other] = [(); 2].map(|()| signed_in(&gate, &operator("ann")));
+    let names = redis.ask(&["KEYS", "sluice:{production}:r:session:*"]);
+    assert_eq!(names.len(), 3, "two sessions and their list: {names:?}");
+    let copy = |from: &str, to: &str| redis.ask(&["COPY", from, to, "REPLACE"]);
+    names.iter().for_each(|name| drop(copy(name, &format!("aside-{name}"))));
+    assert_eq!(send(&gate, &page("DELETE", "session", &one)).json(), json!({"changed": true}));
+    let end = page("POST", "sessions/end", &other).json(json!({"reason": "a stolen cookie"}).to_string());
+    assert_eq!(send(&gate, &end).json(), json!({"ended": 1}));
+    names.iter().for_each(|name| drop(copy(&format!("aside-{name}"), name)));
+    for cookie in [&one, &other] {
+        assert_eq!(shown(&gate, cookie).status, 401);
+        assert_eq!(send(&gate, &page("POST", "freezes", cookie).json(freezing().to_string())).status, 401);
+    }
+    assert_eq!(frozen(&gate), 0);
+    let again = signed_in(&gate, &operator("ann"));
+    assert_eq!(shown(&gate, &again).status, 200);
+    let end = page("POST", "sessions/end", &again).json(json!({"reason": "to see"}).to_string());
+    assert_eq!(send(&gate, &end).json(), json!({"ended": 1}), "those that were put back are over already");
+}

@@ -39,11 +39,11 @@ use tokio::time::timeout;
 
 use super::queries;
 use super::sealed::Seals;
-use super::ticker::Ticker;
+use super::ticker::{Ticker, TickerStart};
 use crate::base::ids::Environment;
 use crate::ledger::{
     ClockLeap, Commit, CommitError, InstallationId, Number, Query, QueryAnswer, Receipt, Sender, Step, StoreFault,
-    StoreTime, WriteRefusal,
+    WriteRefusal,
 };
 use crate::ports::{Clock, Store};
 use writer::{StoreJob, StoreWriter, Ticket, WriterState};
@@ -102,7 +102,8 @@ impl Embedded {
     fn within(folder: &Path, may_create: bool, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let medium = Arc::new(locked(folder, may_create)?);
         let expected = boot_clock::expected(folder, clock.elapsed());
-        let mut store = Embedded::on(medium, clock, options, expected)?;
+        let start = expected.map_or(TickerStart::Unknown, TickerStart::Expected);
+        let mut store = Embedded::on(medium, clock, options, start)?;
         store.folder = Some(folder.to_owned());
         store.keep_time();
         Ok(store)
@@ -110,20 +111,20 @@ impl Embedded {
 
     /// Opens the store on a medium that nothing else uses.
     pub fn over(medium: Arc<dyn Medium>, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
-        Embedded::on(medium, clock, options, None)
+        Embedded::on(medium, clock, options, TickerStart::OfDay)
     }
 
     fn on(
         medium: Arc<dyn Medium>,
         clock: Arc<dyn Clock>,
         options: Options,
-        expected: Option<StoreTime>,
+        start: TickerStart,
     ) -> Result<Embedded, OpenError> {
         let trouble = Arc::new(Trouble::default());
         let opened = OpenedDatabase::new(&medium, &trouble, options.cache_bytes)?;
         let since = opened.latest()?;
         let database = RwLock::new(Some(Arc::clone(&opened.database)));
-        let (ticker, has_failed) = (Ticker::new(clock.clone(), since, expected), AtomicBool::new(false));
+        let (ticker, has_failed) = (Ticker::new(clock.clone(), since, start), AtomicBool::new(false));
         let shared = Arc::new(WriterState { ticker, database, has_failed, seals: options.seals.clone() });
         let writer = StoreWriter::new(medium, trouble, Arc::clone(&shared), opened, options.cache_bytes);
         let (jobs, waiting) = mpsc::sync_channel(options.queue);
@@ -159,9 +160,21 @@ impl Embedded {
         self.shared.ticker.leap()
     }
 
+    /// Whether the time of day was compared with that of others, or with the time before.
+    pub fn is_clock_settled(&self) -> bool {
+        self.shared.ticker.is_settled()
+    }
+
+    /// Takes the time of day as right, for others agree with it.
+    pub fn settles_clock(&self) {
+        if self.shared.ticker.settle() {
+            self.keep_time();
+        }
+    }
+
     /// Keeps the time for the next start.
     fn keep_time(&self) {
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = self.folder.as_ref().filter(|_| self.is_clock_settled()) {
             boot_clock::keep(folder, self.shared.ticker.now(), self.clock.elapsed());
         }
     }

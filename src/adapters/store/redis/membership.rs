@@ -301,6 +301,47 @@ impl RedisStore {
         self.pace(environment).meet();
     }
 
+    /// Returns the stored time, and the clock of the Redis; this gate believes neither yet.
+    pub async fn times(&self, environment: Environment) -> Result<(StoreTime, StoreTime), StoreFault> {
+        let mut told = ReplyReader::of(self.look(environment, "times", &Words::default()).await?);
+        Ok((told.time()?, told.time()?))
+    }
+
+    /// Whether this gate knows from where the time of the store goes on.
+    pub fn has_begun(&self, environment: Environment) -> bool {
+        self.pace(environment).has_begun()
+    }
+
+    /// Goes on from a time, whatever the clock of the Redis shows, until this gate has settled.
+    pub fn begins_at(&self, environment: Environment, from: StoreTime, clock: StoreTime) {
+        self.pace(environment).begin(from, clock);
+    }
+
+    /// Compares the clock of the Redis, as the last heartbeat found it, with a time of day that others agree with.
+    pub fn settles(&self, environment: Environment, of_day: StoreTime) {
+        self.pace(environment).settle(of_day);
+    }
+
+    /// Whether this gate has compared the clock of the Redis with the time of day.
+    pub fn is_settled(&self, environment: Environment) -> bool {
+        self.pace(environment).is_settled()
+    }
+
+    /// Whether the store says that people have its clock followed again.
+    pub fn says_followed(&self, environment: Environment) -> bool {
+        self.pace(environment).says_followed()
+    }
+
+    /// Whether the store has had a time for a while that no gate can have told.
+    pub fn has_foreign_time(&self, environment: Environment) -> bool {
+        self.pace(environment).has_foreign_time()
+    }
+
+    /// Replaces such a time by that of the gates.
+    pub async fn rights_time(&self, environment: Environment) -> Result<(), StoreFault> {
+        self.look(environment, "right_time", &Words::default()).await.map(drop)
+    }
+
     /// Returns a value that changes with every new connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
         self.shards.connections()
@@ -312,7 +353,7 @@ impl RedisStore {
         operation: &str,
         words: &Words,
     ) -> Result<HeartbeatReply, StoreFault> {
-        let asked = SystemClock.elapsed();
+        let (asked, shift) = (SystemClock.elapsed(), self.pace(environment).shift());
         let told = self.ask(environment, operation, words).await;
         let mut told = ReplyReader::of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?);
         let within = (asked, SystemClock.elapsed());
@@ -330,7 +371,9 @@ impl RedisStore {
             _ => return Err(unreadable()),
         };
         let (at, clock, epoch) = (self.hear(environment, told.time()?), told.time()?, told.number()?.as_u64());
-        self.pace(environment).compare(ClockReading { clock, at, epoch, within });
+        let clock = StoreTime::of_micros(clock.as_micros().saturating_sub(shift));
+        let stored = told.time()?;
+        self.pace(environment).compare(ClockReading { clock, at, stored, epoch, within });
         let promoted = told.text()?.parse().ok().map(StoreTime::of_micros);
         if verdict == HeartbeatVerdict::Well {
             self.shards.fence().meets(environment, within.1, promoted.map(|promoted| at.since(promoted)));

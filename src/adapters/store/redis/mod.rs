@@ -44,6 +44,7 @@ pub use self::membership::{
 use self::order::due_of;
 use self::pace::StorePace;
 use self::reader::{ReplyReader, read_conflicts, unreadable};
+pub use self::pace::ALIKE_AT_START;
 pub use self::rebuild::{HeardCommits, RebuildRight, RebuiltStore};
 use self::script_args::Words;
 pub use self::transfer::import;

@@ -1,8 +1,11 @@
 //! The time of one environment's store, as this process was told it, and as its monotonic clock expects it.
 //!
 //! A heartbeat compares the clock of the Redis with the expected time. Every call states what it expects, so that the
-//! script never follows a clock that leapt. A gate that has not joined yet expects nothing: it may have started while
-//! the clock was leaping.
+//! script never follows a clock that leapt, nor a time that somebody wrote into the store.
+//!
+//! A gate that starts does not know for how long it was down. Until it has compared the clock of its machine with the dates
+//! of others, it goes on from the last time that is known; then the time of day tells it whether the clock of the Redis is
+//! right.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +15,13 @@ use super::script_args::Words;
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::ledger::{ClockAnchor, ClockLeap, StoreTime};
 use crate::ports::Clock as _;
+
+/// How much the clock of the Redis and that of this machine may differ at a start; as `Date` and the clock may.
+pub const ALIKE_AT_START: Duration = Duration::from_secs(60);
+/// How long a time that is ahead of what this gate expects may come from gates that follow people's word already.
+const AHEAD_FOR: Duration = Duration::from_secs(15);
+/// How long the journal may need until it has people's word to follow the clock again.
+const JOURNALLED_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct StorePace {
@@ -24,10 +34,18 @@ pub(super) struct StorePace {
 struct PaceState {
     /// The latest reported time, and a stopwatch started at that moment.
     heard: Option<(StoreTime, Stopwatch)>,
-    /// `None` until this gate has joined the others.
+    /// `None` where nothing is known of the store yet.
     anchor: Option<ClockAnchor>,
+    /// Whether the time of day has shown that the clock of the Redis is right, or that it is not.
+    is_settled: bool,
+    /// The microseconds that are added to the clock of the Redis, until this gate has settled.
+    shift: i64,
     last: Option<ClockReading>,
     leap: Option<ClockLeap>,
+    /// Since when the clock is followed again, as the store says and the journal does not say yet.
+    followed: Option<Duration>,
+    /// Since when the stored time is ahead of all that gates tell.
+    ahead: Option<Duration>,
 }
 
 /// A heartbeat's view of the clock of the Redis.
@@ -36,6 +54,8 @@ pub(super) struct ClockReading {
     pub clock: StoreTime,
     /// The store's time at that moment.
     pub at: StoreTime,
+    /// The stored time before that moment.
+    pub stored: StoreTime,
     /// Changes when people have the clock followed again.
     pub epoch: u64,
     /// The monotonic times before and after.
@@ -62,14 +82,57 @@ impl StorePace {
         state.heard.as_ref().map(|(time, since)| time.plus(since.elapsed()))
     }
 
-    /// Adds the expected time, and how far the clock may differ from it; two empty words where none is expected.
+    /// Whether this gate knows from where the time goes on.
+    pub fn has_begun(&self) -> bool {
+        self.state().anchor.is_some()
+    }
+
+    /// Goes on from a time, which the clock of the Redis then shows with a shift.
+    pub fn begin(&self, from: StoreTime, clock: StoreTime) {
+        let mut state = self.state();
+        state.anchor = Some(ClockAnchor::new(from, SystemClock.elapsed()));
+        state.shift = from.as_micros().saturating_sub(clock.as_micros());
+        state.is_settled = false;
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.state().is_settled
+    }
+
+    /// Compares the clock of the Redis with a time of day that others agree with. If they are alike, the clock is right; if
+    /// not, it leapt while this gate was down.
+    pub fn settle(&self, of_day: StoreTime) {
+        let mut state = self.state();
+        let Some(last) = state.last else { return };
+        let elapsed = SystemClock.elapsed();
+        let passed = elapsed.saturating_sub(last.within.1);
+        let clock = last.clock.plus(passed);
+        let expected = state.anchor.map_or(of_day, |anchor| anchor.expected(elapsed).max(of_day));
+        let is_alike = clock.since(expected).max(expected.since(clock)) <= ALIKE_AT_START;
+        let right = if is_alike { clock } else { expected };
+        state.anchor = Some(ClockAnchor::new(right, elapsed));
+        (state.shift, state.is_settled, state.leap) = (0, true, None);
+    }
+
+    /// Returns the microseconds that are added to the clock of the Redis.
+    pub fn shift(&self) -> i64 {
+        self.state().shift
+    }
+
+    /// Adds the expected time, how far the clock may differ from it, and the shift of a gate that has not settled; empty
+    /// words where nothing is expected.
     pub fn expected(&self, words: Words) -> Words {
-        let (elapsed, anchor) = (SystemClock.elapsed(), self.state().anchor);
+        let elapsed = SystemClock.elapsed();
+        let (anchor, shift) = {
+            let state = self.state();
+            (state.anchor, (!state.is_settled).then_some(state.shift))
+        };
         match anchor {
-            None => words.word("").word(""),
+            None => words.word("").word("").word(""),
             Some(anchor) => {
                 let tolerance = u64::try_from(anchor.tolerance(elapsed).as_micros()).unwrap_or(u64::MAX);
-                words.time(anchor.expected(elapsed)).number(tolerance)
+                let words = words.time(anchor.expected(elapsed)).number(tolerance);
+                words.word(shift.map_or_else(String::new, |shift| shift.to_string()))
             }
         }
     }
@@ -79,15 +142,35 @@ impl StorePace {
         let mut state = self.state();
         let has_changed = state.last.is_some_and(|last| last.epoch != reading.epoch);
         state.last = Some(reading);
-        let Some(anchor) = state.anchor else { return };
+        let (Some(anchor), true) = (state.anchor, state.is_settled) else { return };
+        let (_, to) = reading.within;
+        let latest = anchor.expected(to).plus(anchor.tolerance(to)).plus(ALIKE_AT_START);
+        let ahead = state.ahead.filter(|_| reading.stored > latest);
+        state.ahead = ahead.or_else(|| (reading.stored > latest).then_some(to));
         if has_changed {
-            drop(state);
-            return self.meet();
+            state.followed = Some(to);
         }
+        if state.followed.is_some_and(|since| to.saturating_sub(since) <= JOURNALLED_WITHIN) {
+            state.leap = None;
+            return;
+        }
+        state.followed = None;
         state.leap = anchor.leap(reading.clock, reading.within);
-        if state.leap.is_none() && anchor.is_old(reading.within.1) {
+        if state.leap.is_none() && anchor.is_old(to) {
             state.anchor = Some(reading.anchor());
         }
+    }
+
+    /// Whether the store says that people have the clock followed again.
+    pub fn says_followed(&self) -> bool {
+        self.state().followed.is_some()
+    }
+
+    /// Whether somebody else than a gate wrote the stored time.
+    pub fn has_foreign_time(&self) -> bool {
+        let state = self.state();
+        let (ahead, last) = (state.ahead, state.last.map(|last| last.within.1));
+        ahead.zip(last).is_some_and(|(since, now)| now.saturating_sub(since) >= AHEAD_FOR)
     }
 
     /// Takes the latest time of the store as right, and compares with it from now on.
@@ -95,7 +178,8 @@ impl StorePace {
         let mut state = self.state();
         let Some(last) = state.last else { return };
         state.anchor = Some(last.anchor());
-        state.leap = None;
+        (state.leap, state.followed, state.ahead) = (None, None, None);
+        (state.is_settled, state.shift) = (true, 0);
         self.told.store(last.at.as_micros(), Ordering::SeqCst);
     }
 
@@ -105,10 +189,12 @@ impl StorePace {
 }
 
 impl ClockReading {
-    /// The clock was read in the middle, as far as is known.
+    /// The clock was read in the middle, as far as is known. The store's time may be ahead of it where it waits for it.
     fn anchor(&self) -> ClockAnchor {
         let (from, to) = self.within;
-        ClockAnchor::new(self.at, from.saturating_add(to.saturating_sub(from) / 2))
+        let is_near = self.at.since(self.clock) <= ALIKE_AT_START;
+        let time = if is_near { self.clock } else { self.at };
+        ClockAnchor::new(time, from.saturating_add(to.saturating_sub(from) / 2))
     }
 }
 
@@ -116,28 +202,102 @@ impl ClockReading {
 mod tests {
     use super::*;
 
-    fn reading(clock: i64, at: i64, epoch: u64, elapsed: u64) -> ClockReading {
-        let [clock, at] = [clock, at].map(|seconds| StoreTime::of_micros(seconds * 1_000_000));
-        ClockReading { clock, at, epoch, within: (Duration::from_secs(elapsed), Duration::from_secs(elapsed)) }
+    fn seconds(seconds: i64) -> StoreTime {
+        StoreTime::of_micros(seconds * 1_000_000)
+    }
+
+    /// A reading by a heartbeat of this many seconds after now.
+    fn reading(clock: i64, at: i64, epoch: u64, later: u64) -> ClockReading {
+        let then = SystemClock.elapsed() + Duration::from_secs(later);
+        ClockReading { clock: seconds(clock), at: seconds(at), stored: seconds(at), epoch, within: (then, then) }
+    }
+
+    fn leap(pace: &StorePace) -> Option<i64> {
+        pace.leap().map(|leap| (leap.as_micros() + 500_000).div_euclid(1_000_000))
+    }
+
+    /// A gate that goes on from second 1,000, and has compared the clock.
+    fn settled(clock: i64, of_day: i64) -> StorePace {
+        let pace = StorePace::default();
+        pace.begin(seconds(1_000), seconds(clock));
+        pace.compare(reading(clock, 1_000, 0, 0));
+        assert!(!pace.is_settled() && leap(&pace).is_none(), "whatever leaps is not its own to judge yet");
+        pace.settle(seconds(of_day));
+        pace.compare(reading(clock, 1_000, 0, 0));
+        pace
     }
 
     #[test]
-    fn a_gate_expects_a_time_from_its_joining_on_and_anew_when_people_say_so() {
+    fn a_start_goes_by_the_clock_of_the_redis_where_the_time_of_day_agrees() {
+        for (clock, of_day, wanted) in [
+            (1_000, 1_000, None),
+            // The gates were down for two days.
+            (173_800, 173_800, None),
+            (173_800, 173_741, None),
+            // The clock was set ahead, or back, while they were down.
+            (173_800, 1_000, Some(172_800)),
+            (173_800, 173_700, Some(100)),
+            (1_000, 173_800, Some(-172_800)),
+            // The time of the store is ahead of both.
+            (500, 500, Some(-500)),
+        ] {
+            assert_eq!(leap(&settled(clock, of_day)), wanted, "{clock} {of_day}");
+        }
+    }
+
+    #[test]
+    fn a_start_shifts_the_clock_until_it_is_compared() {
         let pace = StorePace::default();
-        pace.compare(reading(1_000, 1_000, 0, 50));
-        // It has not joined: whatever leaps is not its own to judge.
-        pace.compare(reading(100, 1_000, 0, 51));
-        assert_eq!(pace.leap(), None);
+        let words = |pace: &StorePace| {
+            let words = pace.expected(Words::default());
+            let texts: Vec<String> = words.all().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            texts
+        };
+        assert_eq!(words(&pace), ["", "", ""]);
+        pace.begin(seconds(1_000), seconds(173_800));
+        assert_eq!(words(&pace)[2], "-172800000000");
+        pace.compare(reading(173_800, 1_000, 0, 0));
+        pace.settle(seconds(173_800));
+        assert_eq!(words(&pace)[2], "");
+        assert!(words(&pace)[0].starts_with("1738"));
+    }
+
+    #[test]
+    fn people_s_word_is_waited_for_in_the_journal_and_counts_no_further() {
+        let pace = settled(1_000, 1_000);
+        pace.compare(reading(9_000, 1_004, 0, 4));
+        assert_eq!(leap(&pace), Some(7_996));
+        pace.compare(reading(9_001, 1_005, 1, 5));
+        assert!(pace.says_followed() && leap(&pace).is_none());
+        // The journal says it.
         pace.meet();
-        pace.compare(reading(1_001, 1_001, 0, 52));
-        assert_eq!(pace.leap(), None);
-        pace.compare(reading(9_000, 1_004, 0, 53));
-        assert_eq!(pace.leap().map(ClockLeap::as_micros), Some(7_998_000_000));
-        pace.compare(reading(1_003, 1_004, 0, 54));
-        assert_eq!(pace.leap(), None);
-        pace.compare(reading(9_000, 9_000, 1, 55));
-        assert_eq!(pace.leap(), None);
-        pace.compare(reading(9_010, 9_010, 1, 65));
-        assert_eq!(pace.leap(), None);
+        pace.compare(reading(9_002, 9_002, 1, 6));
+        assert!(!pace.says_followed() && leap(&pace).is_none());
+        // The journal does not say it.
+        pace.compare(reading(90_000, 9_003, 2, 7));
+        assert!(pace.says_followed() && leap(&pace).is_none());
+        pace.compare(reading(90_011, 9_014, 2, 18));
+        assert!(!pace.says_followed());
+        assert_eq!(leap(&pace), Some(80_997));
+    }
+
+    #[test]
+    fn a_time_that_no_gate_told_is_noticed_once_it_stays() {
+        let pace = settled(1_000, 1_000);
+        let ahead = |stored: i64, later: u64| ClockReading {
+            stored: seconds(stored),
+            ..reading(1_000 + i64::try_from(later).unwrap(), 1_000, 0, later)
+        };
+        for (stored, later, wanted) in [
+            (1_050, 1, false),
+            (9_000, 2, false),
+            (9_000, 16, false),
+            (9_000, 17, true),
+            (1_018, 18, false),
+            (9_000, 19, false),
+        ] {
+            pace.compare(ahead(stored, later));
+            assert_eq!(pace.has_foreign_time(), wanted, "{stored} {later}");
+        }
     }
 }

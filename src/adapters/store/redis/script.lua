@@ -6,7 +6,8 @@
 --                      have met; next and since, a new run that they are meeting; lost, since when a loss is known;
 --                      above, which the next number exceeds; rebuilding, the process that rebuilds the store, and
 --                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
---                      the clock of the Redis, which leapt; epoch, how often people had it followed again;
+--                      the clock of the Redis, which leapt; epoch, how often people had it followed again (a gate
+--                      believes it where its journal has the same);
 --                      promoted, when gates first met the run in use, if it is not the first one;
 --                      put, how many bytes were ever put into the outbox, and taken, how many left it; left, the
 --                      highest number that left it since the store was created or rebuilt; behind, the last number
@@ -57,6 +58,8 @@ local MAX_MARKED = 16384
 local SLOT, SLOT_BYTES = '<dddd', 32
 -- How long the entries wait for a node that left in order, in microseconds.
 local RETURNS_WITHIN = 3600 * 1000000
+-- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further.
+local AHEAD = 60 * 1000000
 
 -- Every write calls this. On the first pass it is `try`, which only checks whether the user may call the command.
 local alter
@@ -136,18 +139,23 @@ if not clock then
   clock = time[1] * 1000000 + time[2]
 end
 local skew, epoch = tonumber(meta[8] or 0), tonumber(meta[9] or 0)
-clock = clock + skew
--- The time that the calling gate expects, and how far the clock may differ: a clock that leaps is not followed.
+-- Until a starting gate has compared the clock of its machine, it goes on from the last known time: it shifts the clock.
+local shift = tonumber(ARGV[10])
+clock = clock + skew + (shift or 0)
+-- The time that the calling gate expects, and how far the clock may differ. A clock that leaps is not followed, nor is a
+-- stored time that no gate can have told.
 local expected, tolerance = tonumber(ARGV[8]), tonumber(ARGV[9])
-local followed = clock
+local followed, believed = clock, mark
 if expected then
   followed = math.min(math.max(clock, expected - tolerance), expected + tolerance)
+  -- A gate that has just started goes by the time that others tell.
+  believed = shift and mark or math.min(mark, expected + tolerance + AHEAD)
 end
-local now = math.max(followed, mark, tonumber(ARGV[3]))
+local now = math.max(followed, believed, tonumber(ARGV[3]))
 -- Whoever expects no time cannot tell whether the clock leapt.
 local is_sure = expected or ARGV[2] ~= ''
 -- The index of the last argument that all operations share.
-local at = 9
+local at = 10
 
 -- A node that found a loss waits, knowing no generation, until the store is whole again.
 local is_known, waits = known ~= '' and known ~= '-', known == '-'
@@ -209,6 +217,7 @@ local is_of_roll = op ~= 'commit'
     taken_parts = true,
     take_part = true,
     rebuilt = true,
+    times = true,
   })[op]
 if known ~= '' and not is_of_roll then
   -- The heartbeat finds out whether this is another store.
@@ -707,7 +716,7 @@ local function other_history(entry, number, said)
 end
 
 local function tell_roll(verdict, all)
-  local told = { verdict, tell(), text(clock), text(epoch), redis.call('HGET', root, 'promoted') or '' }
+  local told = { verdict, tell(), text(clock), text(epoch), text(mark), redis.call('HGET', root, 'promoted') or '' }
   told[#told + 1] = redis.call('HGET', root, 'generation') or ''
   told[#told + 1] = redis.call('HGET', root, 'run') or ''
   told[#told + 1] = redis.call('HGET', root, 'last') or '0'
@@ -1201,6 +1210,17 @@ local operations = {
   commit = commit,
   time = function()
     return { tell() }
+  end,
+  -- Returns the stored time and the clock, neither of which is believed yet.
+  times = function()
+    return { text(mark), text(clock) }
+  end,
+  -- Replaces a stored time that no gate can have told.
+  right_time = function()
+    return {},
+      mark > believed and function()
+        alter('HSET', root, 'time', text(now))
+      end or nil
   end,
   read = function()
     local old = record(redis.call('GET', root .. ':r:' .. take()))

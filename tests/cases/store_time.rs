@@ -1,0 +1,200 @@
+//! A store whose time is wrong when gates start, or that somebody changes: nothing ends early, and nothing is paid twice.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::claims::{swap, told};
+use super::clocks::{CLOSED, DAY, HALF_AN_HOUR, is_closed, is_doubted, open_gate, swaps, tight, unfreeze, with_clock};
+use super::console::{ask, operator};
+use super::holds;
+use super::nodes::{says, setup};
+use crate::support::clock::wait_until;
+use crate::support::false_clock::FalseClock;
+use crate::support::{Gate, Redis, Setup, Upstream};
+
+const FULL: &str = "403 LIMIT_EXCEEDED not-executed";
+/// The fields of the Redis that no gate seals.
+const ROOT: &str = "sluice:{production}";
+
+/// The machine was started anew: how much time passed since the last commit is not known.
+fn reboot(setup: &Setup) {
+    fs::remove_file(setup.path("sluice-data/store.clock")).unwrap();
+}
+
+/// The clock of the Redis leaps while no gate runs, and returns later.
+fn leaps_while_stopped(by: i64, names: &[&str]) {
+    let (upstream, clock) = (Upstream::start(), FalseClock::new());
+    let redis = Redis::start_with_clock(clock.clone());
+    let start = |name: &&str| tight(setup(&upstream, &redis.url(), name)).asks_date().start();
+    let gates: Vec<Gate> = names.iter().map(start).map(Gate::ready).collect();
+    let (paid, waits) = (swap(), holds::swap("waits", "2000"));
+    assert_eq!(told(&waits.send(gates[0].production())), "202 - held");
+    let first = paid.send(gates[0].production());
+    assert_eq!(told(&first), "200 - executed");
+    let setups: Vec<Setup> = gates.into_iter().map(Gate::end).collect();
+    clock.leap(by);
+    let gates: Vec<Gate> = setups.into_iter().map(Setup::start).collect();
+    for gate in &gates {
+        wait_until("money to close", || is_closed(gate));
+        assert_eq!(swaps(gate), CLOSED);
+        // A claim outlives neither 40 nor 450 days.
+        assert_eq!(paid.send(gate.production()).text(), first.text());
+        assert_eq!(told(&waits.send(gate.production())), "202 - held");
+        assert!(gates.iter().any(|gate| says(gate, "the clock of the store leapt")), "{}", gate.stderr());
+    }
+    clock.leap(0);
+    wait_until("the return to be noticed", || {
+        let all = gates.iter().map(|gate| gate.metric("sluice_store_clock_leaps_total{environment=\"production\"}"));
+        all.sum::<u64>() >= 2
+    });
+    unfreeze(&gates[0]);
+    for gate in &gates {
+        assert_eq!(swaps(gate), FULL);
+        assert_eq!(paid.send(gate.production()).text(), first.text());
+        assert_eq!(told(&waits.send(gate.production())), "202 - held");
+    }
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_redis_whose_clock_leapt_while_its_only_gate_was_stopped_frees_nothing() {
+    leaps_while_stopped(450 * DAY, &["left"]);
+}
+
+#[test]
+fn a_redis_whose_clock_leapt_while_all_gates_were_stopped_frees_nothing() {
+    leaps_while_stopped(40 * DAY, &["left", "right"]);
+}
+
+#[test]
+fn a_redis_whose_clock_was_set_back_while_its_only_gate_was_stopped_stops_no_time() {
+    leaps_while_stopped(-2 * DAY, &["left"]);
+}
+
+#[test]
+fn gates_that_were_stopped_for_a_while_find_that_time_has_passed() {
+    for kind in ["embedded", "redis"] {
+        let (upstream, clock) = (Upstream::start(), FalseClock::new());
+        let redis = Redis::start_with_clock(clock.clone());
+        let place = if kind == "redis" { setup(&upstream, &redis.url(), "left") } else { Setup::of(&upstream) };
+        let gate = with_clock(tight(place).asks_date(), &clock).start().ready();
+        assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+        assert_eq!(swaps(&gate), FULL);
+        let stopped = gate.end();
+        clock.leap(HALF_AN_HOUR);
+        upstream.tells_date(Some(HALF_AN_HOUR));
+        if kind == "embedded" {
+            reboot(&stopped);
+        }
+        let gate = stopped.start();
+        assert_eq!(swaps(&gate), "200 - executed", "{kind}");
+        assert!(!is_closed(&gate) && !is_doubted(&gate), "{kind}");
+        assert_eq!(swaps(&gate), FULL, "{kind}");
+    }
+}
+
+#[test]
+fn an_embedded_store_ends_nothing_by_a_clock_that_is_wrong_after_a_reboot() {
+    let (upstream, clock) = (Upstream::start(), FalseClock::new());
+    let gate = with_clock(tight(Setup::of(&upstream)).asks_date(), &clock).start().ready();
+    let paid = swap();
+    let first = paid.send(gate.production());
+    assert_eq!(told(&first), "200 - executed");
+    let stopped = gate.end();
+    reboot(&stopped);
+    clock.leap(500 * DAY);
+    let gate = stopped.start();
+    wait_until("the gate to doubt its clock", || is_doubted(&gate));
+    assert_eq!(swaps(&gate), CLOSED);
+    // It is set right, and people open money as they are told.
+    let stopped = gate.end();
+    clock.leap(0);
+    let gate = stopped.start();
+    wait_until("the store to be open", || swaps(&gate) == CLOSED);
+    open_gate(&gate, "gate");
+    assert_eq!(swaps(&gate), FULL);
+    assert_eq!(paid.send(gate.production()).text(), first.text());
+    assert!(!is_closed(&gate));
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+/// Writes into the root of the Redis, as somebody who can write the store.
+fn write(redis: &Redis, fields: &[(&str, i64)]) {
+    for (name, value) in fields {
+        redis.ask(&["HSET", ROOT, name, &value.to_string()]);
+    }
+}
+
+/// The clock of the Redis, in seconds.
+fn now(redis: &Redis) -> i64 {
+    redis.ask(&["TIME"])[0].trim().parse().unwrap()
+}
+
+fn stored_time(redis: &Redis) -> i64 {
+    redis.ask(&["HGET", ROOT, "time"]).concat().trim().parse().unwrap()
+}
+
+#[test]
+fn a_time_that_somebody_writes_into_the_store_ends_nothing() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = tight(setup(&upstream, &redis.url(), "left")).asks_date().start().ready();
+    let paid = swap();
+    let first = paid.send(gate.production());
+    let far = (now(&redis) + 500 * DAY) * 1_000_000;
+    let same = |gate: &Gate| {
+        assert_eq!(swaps(gate), FULL);
+        assert_eq!(paid.send(gate.production()).text(), first.text());
+    };
+    write(&redis, &[("time", far)]);
+    same(&gate);
+    // While nobody runs, nobody puts it right.
+    let stopped = gate.end();
+    write(&redis, &[("time", far)]);
+    let gate = stopped.start();
+    wait_until("the store to take calls", || !swaps(&gate).contains("503"));
+    same(&gate);
+    assert!(says(&gate, "somebody wrote it"), "{}", gate.stderr());
+    write(&redis, &[("time", far)]);
+    wait_until("the time to be put right", || {
+        same(&gate);
+        stored_time(&redis) < far
+    });
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn people_s_word_to_follow_the_clock_counts_where_the_journal_has_it() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = tight(setup(&upstream, &redis.url(), "left")).asks_date().start().ready();
+    let paid = swap();
+    let first = paid.send(gate.production());
+    let ahead = 40 * DAY * 1_000_000;
+    write(&redis, &[("epoch", 7), ("skew", ahead), ("time", now(&redis) * 1_000_000 + ahead)]);
+    wait_until("money to close", || {
+        let answer = swaps(&gate);
+        assert!(answer == FULL || answer == CLOSED, "{answer}");
+        assert_eq!(paid.send(gate.production()).text(), first.text());
+        is_closed(&gate)
+    });
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_store_whose_time_is_ahead_waits_for_a_date_at_a_start() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = tight(setup(&upstream, &redis.url(), "left")).asks_date().start().ready();
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    let stopped = gate.end();
+    write(&redis, &[("time", (now(&redis) + 500 * DAY) * 1_000_000)]);
+    upstream.tells_date(None);
+    let gate = stopped.start();
+    wait_until("the probe to say so", || {
+        gate.probe("/readyz/money").text().contains("its time is ahead of this machine's clock")
+    });
+    assert!(told(&swap().send(gate.production())).starts_with("503"));
+    upstream.tells_date(Some(0));
+    wait_until("the store to take calls", || swaps(&gate) == FULL);
+    let people = ask(&gate, "GET", "freezes", &operator("ops-1"), None).json();
+    assert_eq!(people["freezes"], json!([]), "{people}");
+}
