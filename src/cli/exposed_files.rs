@@ -39,8 +39,10 @@ fn folders_of_others(files: &[PathBuf]) -> Vec<Finding> {
     let folders: BTreeSet<PathBuf> =
         real.flat_map(|path| path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>()).collect();
     let is_sticky = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & STICKY != 0);
-    let open = folders.iter().filter(|folder| may(folder, OTHERS_WRITE) && !is_sticky(folder) && !files.contains(folder));
-    let text = "every user of this machine can put another file in the place of one in it, and so decide what the gate does";
+    let open =
+        folders.iter().filter(|folder| may(folder, OTHERS_WRITE) && !is_sticky(folder) && !files.contains(folder));
+    let text =
+        "every user of this machine can put another file in the place of one in it, and so decide what the gate does";
     open.map(|folder| exposed(folder, text, "chmod o-w")).collect()
 }
 

@@ -14,7 +14,7 @@
 //! | `payment_index`, `payments` | the newest payments in memory; lists, sums and exports of them |
 //! | `person` | people and their roles |
 //! | `rates` | how often people and addresses may ask |
-//! | `queue`, `ranks`, `view` | the list of holds and its orders, and a hold as a person may see it |
+//! | `queue`, `ranks`, `rank_memory`, `view` | the list of holds and its orders, and a hold as a person may see it |
 //! | `render` | JSON of records |
 //! | `request`, `server`, `state` | the request of an act, the parts of every answer, and what the console shares |
 //! | `router` | the path of a request: credentials, role, body, act, answer |
@@ -49,6 +49,7 @@ mod person;
 mod policies;
 mod provider;
 mod queue;
+mod rank_memory;
 mod ranks;
 mod rates;
 mod requests;

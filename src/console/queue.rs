@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::form::pairs;
 use super::page::PageParameters;
-use super::ranks::{HoldOrder, MAX_RANKED, Ranked};
+use super::rank_memory::MAX_RANKED;
+use super::ranks::{HoldOrder, Ranked, ranked};
 use super::request::ActRequest;
 use super::state::ConsoleState;
 use super::view::{HoldView, HoldViewer};
@@ -198,7 +199,7 @@ impl Queue {
                 Some(_) | None => None,
             };
             if let Some(order) = self.filter.order {
-                let ranks = inside.ranks.ranked((inside, &viewer), *environment, index, order).await?;
+                let ranks = ranked((inside, &viewer), *environment, index, order).await?;
                 let Ranked::Holds(names) = ranks else {
                     return Err(QueueFault::Order(bad_order(&format!(
                         "`expiry` or `latest`: more than {MAX_RANKED} holds are open"

@@ -2,19 +2,16 @@
 //! them is read once; what orders it cannot change while the policies stay.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
+use super::rank_memory::{MAX_RANKED, RankFacts};
 use super::state::ConsoleState;
 use super::view::HoldViewer;
 use crate::base::ids::{Environment, HoldId};
 use crate::ledger::{Index, IndexPart, StoreFault, StoreTime};
 use crate::node::holds::key;
 
-/// The most open holds that can be ordered so.
-pub(super) const MAX_RANKED: usize = 20_000;
 /// How many names are fetched at once.
 const BATCH: usize = 1_024;
 
@@ -26,77 +23,38 @@ pub(super) enum HoldOrder {
     Destination,
 }
 
-/// What orders a hold.
-#[derive(Debug)]
-struct RankFacts {
-    /// In micro-USD.
-    value: Option<u64>,
-    caller: String,
-    /// The lists that know the destination, and its name.
-    destination: String,
-}
-
-/// The facts of holds that were read before.
-#[derive(Debug, Default)]
-pub struct HoldRanks(Mutex<RankMemory>);
-
-#[derive(Debug, Default)]
-struct RankMemory {
-    /// The version of the policies by which the facts were read.
-    version: String,
-    facts: HashMap<String, Arc<RankFacts>>,
-}
-
 /// The open holds of an environment in an order, or too many of them.
 pub(super) enum Ranked {
     Holds(Vec<String>),
     TooMany,
 }
 
-impl HoldRanks {
-    pub(super) async fn ranked(
-        &self,
-        (inside, viewer): (&ConsoleState, &HoldViewer<'_>),
-        environment: Environment,
-        index: Index,
-        order: HoldOrder,
-    ) -> Result<Ranked, StoreFault> {
-        let Some(names) = names(inside, environment, index).await? else { return Ok(Ranked::TooMany) };
-        let version = viewer.policies_version();
-        let mut all = Vec::with_capacity(names.len());
-        for (due, name) in names {
-            let facts = match self.known(version, &name) {
-                Some(facts) => facts,
-                None => match facts(inside, viewer, environment, &name).await? {
-                    Some(facts) => self.keep(version, &name, facts),
-                    None => continue,
-                },
-            };
-            all.push((due, name, facts));
-        }
-        match order {
-            HoldOrder::Value => all.sort_by_key(|(due, _, facts)| (Reverse(facts.value), *due)),
-            HoldOrder::Caller => all.sort_by(|a, b| (&a.2.caller, a.0).cmp(&(&b.2.caller, b.0))),
-            HoldOrder::Destination => all.sort_by(|a, b| (&a.2.destination, a.0).cmp(&(&b.2.destination, b.0))),
-        }
-        Ok(Ranked::Holds(all.into_iter().map(|(_, name, _)| name).collect()))
+/// Returns the open holds of an environment in an order.
+pub(super) async fn ranked(
+    (inside, viewer): (&ConsoleState, &HoldViewer<'_>),
+    environment: Environment,
+    index: Index,
+    order: HoldOrder,
+) -> Result<Ranked, StoreFault> {
+    let Some(names) = names(inside, environment, index).await? else { return Ok(Ranked::TooMany) };
+    let version = viewer.policies_version();
+    let mut all = Vec::with_capacity(names.len());
+    for (due, name) in names {
+        let facts = match inside.ranks.known(version, &name) {
+            Some(facts) => facts,
+            None => match facts(inside, viewer, environment, &name).await? {
+                Some(facts) => inside.ranks.keep(version, &name, facts),
+                None => continue,
+            },
+        };
+        all.push((due, name, facts));
     }
-
-    fn known(&self, version: &str, name: &str) -> Option<Arc<RankFacts>> {
-        let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.facts.get(name).filter(|_| memory.version == version).cloned()
+    match order {
+        HoldOrder::Value => all.sort_by_key(|(due, _, facts)| (Reverse(facts.value), *due)),
+        HoldOrder::Caller => all.sort_by(|a, b| (&a.2.caller, a.0).cmp(&(&b.2.caller, b.0))),
+        HoldOrder::Destination => all.sort_by(|a, b| (&a.2.destination, a.0).cmp(&(&b.2.destination, b.0))),
     }
-
-    fn keep(&self, version: &str, name: &str, facts: RankFacts) -> Arc<RankFacts> {
-        let facts = Arc::new(facts);
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Both environments have room; holds that ended leave with the others.
-        if memory.version != version || memory.facts.len() >= MAX_RANKED.saturating_mul(2) {
-            *memory = RankMemory { version: version.to_owned(), facts: HashMap::new() };
-        }
-        memory.facts.insert(name.to_owned(), facts.clone());
-        facts
-    }
+    Ok(Ranked::Holds(all.into_iter().map(|(_, name, _)| name).collect()))
 }
 
 /// Returns the names of all holds in an index, and when they expire; `None` where they are too many.

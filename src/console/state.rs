@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::pass_tables::PolicyAnalyses;
 use super::person::Person;
-use super::ranks::HoldRanks;
+use super::rank_memory::HoldRanks;
 use crate::adapters::identity::Identity;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;

@@ -19,12 +19,13 @@ use crate::node::approve::asked_now;
 use crate::node::explain;
 use crate::node::explain::Forecast;
 use crate::policy::{Limit, ListNames, Policies, Progress, Reservation};
-use crate::stations::check::Intent;
 use crate::stations::admit::KnownCaller;
+use crate::stations::check::Intent;
 use crate::stations::claim::{Claim, ClaimState, Owner};
 use crate::stations::decide::progress;
 use crate::stations::hold::{
-    Hold, HoldState, StandIns, Stuck, Vote, VoteAction, VoteContext, in_words, may_say, member_of, read_again, read_bytes,
+    Hold, HoldState, StandIns, Stuck, Vote, VoteAction, VoteContext, in_words, may_say, member_of, read_again,
+    read_bytes,
 };
 
 /// Shows holds to one person, under one version of the policies and, in each environment, one time and one list of

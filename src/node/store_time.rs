@@ -31,7 +31,8 @@ impl Membership {
                     "the time in the store is ahead of this machine's clock, with which others agree: somebody wrote it, or the clock \
                      of the Redis was wrong; this gate does not go by it"
                 );
-                journalled.max(of_day)
+                self.store.begins_settled_at(environment, journalled.max(of_day), clock);
+                return Ok(());
             }
             DateTrust::Waiting => {
                 let why = "its time is ahead of this machine's clock, and nobody has told the date since the start of this gate: \

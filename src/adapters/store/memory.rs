@@ -56,7 +56,11 @@ impl MemoryStore {
             }
         }
         let since = queries::time(&map).map_err(|fault| fault.to_string())?;
-        Ok(MemoryStore { map: Mutex::new(map), ticker: Ticker::new(clock, since, TickerStart::OfDay), calls: AtomicU64::new(0) })
+        Ok(MemoryStore {
+            map: Mutex::new(map),
+            ticker: Ticker::new(clock, since, TickerStart::OfDay),
+            calls: AtomicU64::new(0),
+        })
     }
 
     /// Returns the number of calls so far: the round trips that a remote store would need.

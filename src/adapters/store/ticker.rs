@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(set(3 * HOUR, 7), (HOUR + 7, None));
         assert!(!ticker.is_settled() && ticker.settle() && ticker.is_settled() && !ticker.settle());
         assert_eq!(set(3 * HOUR + 1, 8), (3 * HOUR + 1, None));
-        assert_eq!(set(9 * HOUR, 9), (3 * HOUR + 2, Some(6 * HOUR - 1)));
+        assert_eq!(set(9 * HOUR, 9), (3 * HOUR + 2, Some(6 * HOUR - 2)));
         // A store without any commit has nothing to lose.
         let first = Ticker::new(hands.clone(), StoreTime::of_micros(0), TickerStart::Unknown);
         assert!(first.is_settled() && first.now().as_micros() == 9 * HOUR);

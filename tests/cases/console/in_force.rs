@@ -176,6 +176,7 @@ fn a_contract_that_binds_otherwise_waits_also_where_one_person_may_loosen_the_po
     write_contract(&schemas, |_| {});
     let gate = setup.set("catalog", "schemas", schemas.to_str().unwrap()).start();
     let first = version(&gate);
+    assert_eq!(pay(&gate, "r-1", "80").status, 200);
     write_contract(&schemas, |document| {
         document["x-sluice"] =
             json!({"notExecuted": {"proves": [{"status": 409, "codes": ["BUSY"]}], "doesNotProve": []}});

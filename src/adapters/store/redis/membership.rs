@@ -317,6 +317,11 @@ impl RedisStore {
         self.pace(environment).begin(from, clock);
     }
 
+    /// Goes by a time of day that others agree with, or by the clock of the Redis if it is alike.
+    pub fn begins_settled_at(&self, environment: Environment, of_day: StoreTime, clock: StoreTime) {
+        self.pace(environment).begin_settled(of_day, clock);
+    }
+
     /// Compares the clock of the Redis, as the last heartbeat found it, with a time of day that others agree with.
     pub fn settles(&self, environment: Environment, of_day: StoreTime) {
         self.pace(environment).settle(of_day);

@@ -42,9 +42,9 @@ pub use self::membership::{
     EntryMark, FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member, RAN_WITHIN,
 };
 use self::order::due_of;
+pub use self::pace::ALIKE_AT_START;
 use self::pace::StorePace;
 use self::reader::{ReplyReader, read_conflicts, unreadable};
-pub use self::pace::ALIKE_AT_START;
 pub use self::rebuild::{HeardCommits, RebuildRight, RebuiltStore};
 use self::script_args::Words;
 pub use self::transfer::import;

@@ -95,6 +95,14 @@ impl StorePace {
         state.is_settled = false;
     }
 
+    /// Goes by the time of day of this machine, with which others agree, or by the clock of the Redis if it is alike.
+    pub fn begin_settled(&self, of_day: StoreTime, clock: StoreTime) {
+        let is_alike = clock.since(of_day).max(of_day.since(clock)) <= ALIKE_AT_START;
+        let mut state = self.state();
+        state.anchor = Some(ClockAnchor::new(if is_alike { clock } else { of_day }, SystemClock.elapsed()));
+        (state.shift, state.is_settled) = (0, true);
+    }
+
     pub fn is_settled(&self) -> bool {
         self.state().is_settled
     }
@@ -112,6 +120,8 @@ impl StorePace {
         let right = if is_alike { clock } else { expected };
         state.anchor = Some(ClockAnchor::new(right, elapsed));
         (state.shift, state.is_settled, state.leap) = (0, true, None);
+        // A time that was told before was not compared.
+        self.told.store(right.as_micros(), Ordering::SeqCst);
     }
 
     /// Returns the microseconds that are added to the clock of the Redis.
