@@ -4,15 +4,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PHONE, savedFile } from "./support/browser.mjs";
-import { personToken, RULES } from "./support/gate.mjs";
-import { approve, assertNoProblems, openHold, signIn } from "./support/people.mjs";
+import { personToken, RULES, swapBody } from "./support/gate.mjs";
+import { approve, assertNoProblems, confirm, goTo, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
 
 const KNOWN = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const LOOK_ALIKE = "0x5aa0000000000000000000000000000000000aed";
 const LISTED = `[list.payouts]\nwallet = ["${KNOWN}"]\n`;
 
-const { browser, gate } = await setUp({ rules: `${RULES}${LISTED}` });
+const { browser, gate } = await setUp({ rules: `${RULES}${LISTED}`, sandbox: true });
 
 test("the largest payment of today and its approvers are found from the page", async () => {
   for (const [name, amount] of [
@@ -42,6 +42,7 @@ test("the largest payment of today and its approvers are found from the page", a
   const one = await page.locator("main").innerText();
   for (const text of [KNOWN, "people/ops-1, people/finance-1", "upstream executed it"])
     assert.ok(one.includes(text), one);
+  assert.equal(await page.getByRole("button", { name: "Freeze this caller…" }).count(), 0);
   assertNoProblems(page);
 });
 
@@ -114,5 +115,31 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   await paid.getByRole("cell", { name: "createSwap" }).waitFor();
   await page.getByRole("heading", { name: "Needs you" }).waitFor();
   await page.getByRole("heading", { name: "Unusual in 7 days" }).waitFor();
+  assertNoProblems(page);
+});
+
+test("an operator freezes the caller of a payment, in its environment alone", async () => {
+  const call = (/** @type {string} */ name, /** @type {string} */ environment) =>
+    gate.call("/v2/wallets/swaps", swapBody(name, "7"), { subject: "erp", environment });
+  assert.equal((await call("trial-1", "sandbox")).status, 201);
+  const page = await signIn(browser, gate, "ops-3", ["operator"]);
+  await goTo(page, gate, "#/payments/sandbox/trial-1");
+  await page.getByRole("button", { name: "Freeze this caller…" }).click();
+  const dialog = page.getByRole("dialog");
+  assert.equal(await dialog.getByLabel("Environment").inputValue(), "sandbox");
+  assert.equal(await dialog.getByLabel("What").inputValue(), "caller");
+  assert.equal(await dialog.getByLabel("Caller").inputValue(), "callers/erp");
+  await dialog.getByLabel("Why").fill("it repeats itself");
+  await confirm(page, "Freeze now");
+  await page.getByText("Frozen.", { exact: true }).waitFor();
+  assert.equal((await call("trial-2", "sandbox")).body.error, "FROZEN");
+  // The test before this one has frozen production; a freeze of the sandbox is another one.
+  const { body } = await gate.callConsole("GET", "freezes", personToken("ops-3", ["operator"]));
+  const scopes = body.freezes.map((/** @type {any} */ one) => [one.environment, one.scope]);
+  const caller = { caller: { issuer: "callers", subject: "erp" } };
+  assert.deepEqual(
+    scopes.filter((/** @type {any} */ [environment]) => environment === "sandbox"),
+    [["sandbox", caller]],
+  );
   assertNoProblems(page);
 });

@@ -2,6 +2,7 @@
 
 import { asFailure, get, now, post } from "./api.js";
 import { badge, errorBox, field, fill, h, select, timeTag, toast } from "./dom.js";
+import { addFreeze } from "./freezes.js";
 import { entriesOf, entryItem } from "./history.js";
 import { statementView } from "./statement.js";
 import { download, formatDay, formatTime, formatUsd, groupDigits, personName, shorten } from "./words.js";
@@ -43,16 +44,16 @@ const filters = { ...NOTHING };
 let sort = "time";
 
 /**
- * @param {App} _app
+ * @param {App} app
  * @param {string[]} path
  * @returns {View}
  */
-export function view(_app, [first, second, third]) {
+export function view(app, [first, second, third]) {
   if (first === "only" && second in NOTHING && third) {
     Object.assign(filters, NOTHING, { [second]: third });
     history.replaceState(null, "", "#/payments");
   } else if (first === "statement") return statementView();
-  else if (first && second) return paymentView(first, second);
+  else if (first && second) return paymentView(app, first, second);
   return listView();
 }
 
@@ -392,11 +393,12 @@ function drawSums({ sums, count }) {
 }
 
 /**
+ * @param {App} app
  * @param {string} environment
  * @param {string} name
  * @returns {View}
  */
-function paymentView(environment, name) {
+function paymentView(app, environment, name) {
   const body = h("div", { class: "stack" }, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
   async function refresh() {
@@ -409,7 +411,7 @@ function paymentView(environment, name) {
       const text = JSON.stringify([payment, entries, note]);
       if (text === last) return;
       last = text;
-      fill(body, drawPayment(payment), story(entries, note));
+      fill(body, drawPayment(app, payment), story(entries, note));
     } catch (failure) {
       if (last === "") fill(body, errorBox(failure, asFailure(failure).status === 404 ? undefined : refresh));
     }
@@ -443,9 +445,12 @@ function story(entries, note) {
   );
 }
 
-/** @param {Payment} payment */
-function drawPayment(payment) {
-  const { to, owner, approvedBy } = payment;
+/**
+ * @param {App} app
+ * @param {Payment} payment
+ */
+function drawPayment(app, payment) {
+  const { environment, to, owner, approvedBy } = payment;
   const toList = to && `#/payments/only/destination/${encodeURIComponent(to.name ?? "")}`;
   /** @type {[string, Child][]} */
   const lines = [
@@ -477,7 +482,7 @@ function drawPayment(payment) {
     "section",
     { class: "card", "aria-labelledby": "payment" },
     h("h2", { id: "payment", class: "amount" }, amountOf(payment)),
-    payment.environment === "sandbox" && badge("Sandbox", "note"),
+    environment === "sandbox" && badge("Sandbox", "note"),
     payment.repeated && h("p", { class: "alarm" }, "This call was, or may have been, executed more than once."),
     h(
       "dl",
@@ -490,7 +495,7 @@ function drawPayment(payment) {
       payment.hold && h("a", { class: "button", href: `#/hold/${payment.hold}` }, "The hold"),
       h(
         "a",
-        { class: "button", href: `#/policy/like/${payment.environment}/${encodeURIComponent(payment.name)}` },
+        { class: "button", href: `#/policy/like/${environment}/${encodeURIComponent(payment.name)}` },
         payment.status === "refused" ? "Why, and what would let it pass" : "How it would be decided now",
       ),
       to?.name && toList && h("a", { class: "button", href: toList }, "All payments to this destination"),
@@ -499,6 +504,12 @@ function drawPayment(payment) {
         { class: "button", href: `#/payments/only/caller/${encodeURIComponent(owner.subject)}` },
         "All payments of this caller",
       ),
+      app.may("operator") &&
+        h(
+          "button",
+          { type: "button", class: "bad", onclick: () => addFreeze(app.refresh, { environment, caller: owner }) },
+          "Freeze this caller…",
+        ),
     ),
   );
 }
