@@ -49,8 +49,10 @@ test("the largest payment of today and its approvers are found from the page", a
 test("payments are filtered, exported, and fit a phone", async () => {
   const page = await signIn(browser, gate, "v-2", ["viewer"], { viewport: PHONE });
   await page.getByRole("link", { name: "Payments" }).click();
+  await page.getByRole("button", { name: "Filters", exact: true }).click();
   await page.getByLabel("Search", { exact: true }).fill("paid-2");
   await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.getByRole("button", { name: "Filters (1)", expanded: false }).waitFor();
   await page.getByText("1 payment", { exact: true }).waitFor();
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= PHONE.width, `the page is ${width} wide`);
@@ -58,11 +60,36 @@ test("payments are filtered, exported, and fit a phone", async () => {
   assert.match(file.name, /^payments-[0-9]+-1\.csv$/);
   assert.match(file.text, /,paid-2,createSwap,paid,/);
   await page.getByText("Exported 1 payments; audit entry").waitFor();
+  // A filter that is set is not hidden from somebody who comes back.
+  await page.getByRole("link", { name: "Queue" }).click();
+  await page.getByRole("link", { name: "Payments" }).click();
+  await page.getByRole("button", { name: "Filters (1)", expanded: true }).waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("button", { name: "Filters", exact: true, expanded: false }).click();
   await page.getByLabel("Search", { exact: true }).fill("no such payment");
   await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.getByText("No payments match.").waitFor();
   assertNoProblems(page);
+});
+
+test("payments begin on the first screen of a phone, and all filters are shown on a desktop", async () => {
+  const [width, height] = [390, 844];
+  const phone = await signIn(browser, gate, "v-4", ["viewer"], { viewport: { width, height } });
+  await phone.getByRole("link", { name: "Payments" }).click();
+  const first = phone.locator("table.payments tbody tr").first();
+  await first.waitFor();
+  const [row, bar] = await Promise.all([first.boundingBox(), phone.locator("#places").boundingBox()]);
+  assert.ok(row && bar && row.y + row.height <= bar.y, `${JSON.stringify(row)} above ${JSON.stringify(bar)}`);
+  assert.ok(await phone.getByLabel("Status").isHidden());
+  // The day is one press away, and is counted as what it sets.
+  await phone.getByRole("button", { name: "Today" }).click();
+  await phone.getByRole("button", { name: "Filters (2)", expanded: false }).click();
+  assert.ok(await phone.getByLabel("Status").isVisible());
+  const desktop = await signIn(browser, gate, "v-5", ["viewer"]);
+  await desktop.getByRole("link", { name: "Payments" }).click();
+  await desktop.getByLabel("Status").waitFor();
+  assert.equal(await desktop.getByRole("button", { name: /^Filters/ }).count(), 0);
+  assertNoProblems(phone, desktop);
 });
 
 test("the statement of a day says what was sent, and is exported", async () => {

@@ -153,7 +153,7 @@ function listView() {
   };
   const details = h(
     "details",
-    { open: Object.keys(labels).some((name) => filters[name] !== "") },
+    { open: ["environment", ...Object.keys(labels)].some((name) => filters[name] !== "") },
     h("summary", {}, "More filters"),
     h(
       "div",
@@ -176,9 +176,9 @@ function listView() {
       },
       label,
     );
-  const form = h(
-    "form",
-    { class: "search money", role: "search", novalidate: true },
+  const panel = h(
+    "div",
+    { id: "payment-filters" },
     h(
       "div",
       { class: "grid" },
@@ -188,6 +188,14 @@ function listView() {
       field("Until (UTC)", inputs.until),
     ),
     details,
+  );
+  // Only a narrow screen has this button: on others all filters are shown.
+  const disclosure = h("button", { type: "button", class: "quiet disclosure", "aria-controls": panel.id });
+  const form = h(
+    "form",
+    { class: "search money", role: "search", novalidate: true },
+    disclosure,
+    panel,
     h(
       "div",
       { class: "acts" },
@@ -228,18 +236,29 @@ function listView() {
     h("a", { class: "button", href: "#/payments/statement" }, "Statement"),
   );
 
+  /** @param {boolean} isOpen whether a narrow screen shows the filters */
+  function disclose(isOpen) {
+    const used = Object.values(filters).filter((value) => value !== "").length;
+    disclosure.textContent = used === 0 ? "Filters" : `Filters (${used})`;
+    disclosure.setAttribute("aria-expanded", String(isOpen));
+  }
+  disclosure.addEventListener("click", () => disclose(disclosure.getAttribute("aria-expanded") !== "true"));
   function take() {
     for (const [name, input] of Object.entries(inputs)) filters[name] = input.value.trim();
+    // What was asked for is shown: on a narrow screen the filters would hide it.
+    disclose(false);
     load();
   }
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     take();
+    disclosure.focus();
   });
   form.addEventListener("reset", (event) => {
     event.preventDefault();
     for (const input of Object.values(inputs)) input.value = "";
     take();
+    disclosure.focus();
   });
   order.addEventListener("change", () => {
     sort = order.value;
@@ -306,6 +325,7 @@ function listView() {
     }
   }
 
+  disclose(Object.values(filters).some((value) => value !== ""));
   load();
   return {
     title: "Payments",
