@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PHONE, savedFile } from "./support/browser.mjs";
+import { alterResponses, PHONE, savedFile } from "./support/browser.mjs";
 import { personToken, RULES, swapBody } from "./support/gate.mjs";
 import { approve, assertNoProblems, confirm, goTo, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
@@ -90,6 +90,22 @@ test("payments begin on the first screen of a phone, and all filters are shown o
   await desktop.getByLabel("Status").waitFor();
   assert.equal(await desktop.getByRole("button", { name: /^Filters/ }).count(), 0);
   assertNoProblems(phone, desktop);
+});
+
+test("sums that are not complete yet say so, and are read again", async () => {
+  const page = await signIn(browser, gate, "v-6", ["viewer"]);
+  const since = new Date(Date.now() - 3_600_000).toISOString();
+  const payments = /\/sluice\/v1\/payments\?/;
+  await alterResponses(page, payments, (answer) => ({ ...answer, since, reading: true, complete: false }));
+  await page.getByRole("link", { name: "Payments" }).click();
+  const sums = page.locator(".sums");
+  await sums.getByText("so far: older ones are still being read").waitFor();
+  await page.getByText("Counted since").waitFor();
+  await page.unroute(payments);
+  await sums.getByText("so far").waitFor({ state: "detached" });
+  await sums.getByText(/^[0-9]+ payments$/).waitFor();
+  assert.equal(await page.getByText("Counted since").count(), 0);
+  assertNoProblems(page);
 });
 
 test("the statement of a day says what was sent, and is exported", async () => {

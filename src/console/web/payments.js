@@ -4,10 +4,12 @@ import { asFailure, get, now, post } from "./api.js";
 import { badge, errorBox, field, fill, h, select, timeTag, toast } from "./dom.js";
 import { addFreeze } from "./freezes.js";
 import { entriesOf, entryItem } from "./history.js";
-import { statementView } from "./statement.js";
+import { extentWords, statementView } from "./statement.js";
 import { download, formatDay, formatTime, formatUsd, groupDigits, personName, shorten } from "./words.js";
 
 const PAGE_SIZE = 50;
+/** A list of which the gate still reads older payments loads again after this time. */
+const READING_MS = 1_000;
 
 /** @type {Record<PaymentStatus, [string, string]>} */
 const STATUSES = {
@@ -270,6 +272,7 @@ function listView() {
     turn += 1;
     const own = turn;
     isMore = after !== undefined;
+    if (body.children.length + below.children.length === 0) fill(below, h("p", { class: "waiting" }, "One moment…"));
     /** @type {PaymentPage} */
     let page;
     try {
@@ -283,17 +286,13 @@ function listView() {
       return;
     }
     if (own !== turn) return;
+    if (page.reading) setTimeout(() => own === turn && !isMore && load(), READING_MS);
     next = page.next;
     const rows = page.payments.map(row);
     if (after === undefined) fill(body, rows);
     else body.append(...rows);
     fill(sums, drawSums(page));
-    fill(
-      extent,
-      page.since ? `Counted since ${formatTime(page.since)}. ` : "",
-      page.reading ? "The gate still reads older payments. " : "",
-      `From the audit log of node ${page.of}.`,
-    );
+    fill(extent, extentWords(page));
     fill(
       below,
       body.children.length === 0 &&
@@ -344,6 +343,9 @@ function listView() {
       // A longer list would lose its later pages.
       if (!isMore) load();
     },
+    close: () => {
+      turn += 1;
+    },
   };
 }
 
@@ -368,7 +370,7 @@ function row(payment) {
       amountOf(payment),
       otherCurrency &&
         otherCurrency !== payment.currency &&
-        h("span", { class: "muted" }, ` → ${otherCurrency.toUpperCase()}`),
+        h("span", { class: "muted" }, `→ ${otherCurrency.toUpperCase()}`),
     ),
     h("td", { "data-label": "To" }, partyOf(payment.to), first && badge("New destination", "warn")),
     h("td", { "data-label": "Caller" }, requester ?? owner.subject),
@@ -382,13 +384,14 @@ function row(payment) {
 }
 
 /** @param {PaymentPage} page */
-function drawSums({ sums, count }) {
-  if (count === 0) return null;
+function drawSums({ sums, count, reading }) {
+  const more = reading && h("span", { class: "muted" }, " so far: older ones are still being read");
+  if (count === 0 && !reading) return null;
   const value = (/** @type {PaymentSum[]} */ some) => formatUsd(some.reduce((sum, one) => sum + BigInt(one.value), 0n));
   /** @type {PaymentStatus[]} */
   const statuses = [...new Set(sums.map((sum) => sum.status))];
   return [
-    h("p", { class: "count" }, `${groupDigits(count)} ${count === 1 ? "payment" : "payments"}`),
+    h("p", { class: "count" }, `${groupDigits(count)} ${count === 1 ? "payment" : "payments"}`, more),
     h(
       "ul",
       { class: "plain" },
@@ -466,6 +469,15 @@ function story(entries, note) {
 }
 
 /**
+ * Says why nobody approved a payment.
+ * @param {Payment} payment
+ */
+function whyNobody({ hold, status }) {
+  if (status === "waiting") return "nobody yet";
+  return hold === null && status !== "refused" ? "nobody: it needed no approval" : "nobody";
+}
+
+/**
  * @param {App} app
  * @param {Payment} payment
  */
@@ -489,10 +501,7 @@ function drawPayment(app, payment) {
     ["Network", payment.chain ?? "not stated"],
     ["Caller", [personName(owner), payment.requester && ` for ${payment.requester}`]],
     ["Decided by", payment.rules.length > 0 ? payment.rules.join(", ") : "no rule"],
-    [
-      "Approved by",
-      approvedBy.length > 0 ? approvedBy.map(personName).join(", ") : "nobody: it needed no approval, or has none yet",
-    ],
+    ["Approved by", approvedBy.length > 0 ? approvedBy.map(personName).join(", ") : whyNobody(payment)],
     ["Decided", timeTag(formatTime(payment.at), payment.at)],
     ["Status since", timeTag(formatTime(payment.changedAt), payment.changedAt)],
     ["Operation", payment.operation],

@@ -81,8 +81,9 @@ export async function riskOf(hold) {
     if (sum?.amount) {
       const times = tenthsOfMean(amount, sum.amount, sum.count);
       const mean = `the mean of ${groupDigits(sum.count)} earlier ${sum.count === 1 ? "payment" : "payments"} to it`;
+      const shown = times >= 100n ? groupDigits(times / 10n) : `${times / 10n}.${times % 10n}`;
       const isMuch = times >= 30n;
-      facts.push({ kind: isMuch ? "warn" : "", text: `${times / 10n}.${times % 10n} times ${mean}.` });
+      facts.push({ kind: isMuch ? "warn" : "", text: `${shown} times ${mean}.` });
     }
   }
   for (const limit of hold.limits ?? [])
