@@ -188,15 +188,19 @@ interface PaymentSum {
   unvalued: number;
 }
 
-interface PaymentPage {
-  payments: Payment[];
-  next: string | null;
-  count: number;
-  sums: PaymentSum[];
+/** Which payments an answer counts. */
+interface PaymentExtent {
   since: string | null;
   complete: boolean;
   reading: boolean;
   of: string;
+}
+
+interface PaymentPage extends PaymentExtent {
+  payments: Payment[];
+  next: string | null;
+  count: number;
+  sums: PaymentSum[];
 }
 
 /** Sums of a statement by name. */
@@ -213,7 +217,9 @@ interface StatementLine {
   sums: StatementSums;
 }
 
-interface PaymentStatement {
+interface PaymentStatement extends PaymentExtent {
+  /** Whether the day is over. */
+  over: boolean;
   lines: StatementLine[];
   totals: StatementLine[];
 }

@@ -102,6 +102,45 @@ test("a vote needs only the keyboard", async () => {
   assertNoProblems(page);
 });
 
+test("the keys a and r ask before they vote, and are letters in a field", async () => {
+  const hold = await gate.holdSwap("by-letter", "4150");
+  const page = await signIn(browser, gate, "ops-1");
+  const dialogs = page.getByRole("dialog");
+  // Without an open hold there is nothing to judge.
+  await page.locator(`a[data-id="${hold.id}"]`).waitFor();
+  await page.keyboard.press("a");
+  await page.keyboard.press("r");
+  assert.equal(await dialogs.count(), 0);
+  await openHold(page, hold);
+  await page.getByRole("button", { name: "Approve…" }).waitFor();
+  const search = page.getByLabel("Search holds");
+  await search.pressSequentially("jkar?");
+  assert.equal(await search.inputValue(), "jkar?");
+  const order = page.getByLabel("Order");
+  await order.focus();
+  await page.keyboard.press("a");
+  assert.equal(await dialogs.count(), 0);
+  await search.fill("");
+  for (const [key, title, label, words] of [
+    ["a", "Approve this?", "Comment", "a rather dear one"],
+    ["r", "Reject this?", "Why", "a rather dear one"],
+  ]) {
+    await page.locator("#hold-title").focus();
+    await page.keyboard.press(key);
+    await dialogs.getByRole("heading", { name: title }).waitFor();
+    // In the dialog the keys are letters, too: it stays the only one.
+    await page.keyboard.press("r");
+    await dialogs.getByLabel(label).pressSequentially(words);
+    assert.equal(await dialogs.getByLabel(label).inputValue(), words);
+    assert.equal(await dialogs.count(), 1);
+    await page.keyboard.press("Escape");
+    await dialogs.waitFor({ state: "detached" });
+  }
+  const { body } = await gate.callConsole("GET", `holds/${hold.id}`, personToken("ops-1"));
+  assert.deepEqual([body.state, body.votes], ["pending", []]);
+  assertNoProblems(page);
+});
+
 test("a vote can be withdrawn, and a comment added", async () => {
   const hold = await gate.holdSwap("taken-back", "4200");
   const page = await signIn(browser, gate, "ops-3");

@@ -6,65 +6,24 @@ import { test } from "node:test";
 
 import { alterResponses } from "./support/browser.mjs";
 import { personToken, RULES } from "./support/gate.mjs";
+import {
+  addAuthenticator,
+  CHROMIUM_ALONE,
+  enrol,
+  NO_RSA,
+  signedVotes,
+  signingAt,
+  untilKnown,
+} from "./support/passkeys.mjs";
 import { approve, assertNoProblems, confirm, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
 
 /** @typedef {import("./support/browser.mjs").Page} Page */
 
 const { browser, gate } = await setUp({ rules: RULES });
-// Browsers make no passkeys for an address.
-const local = { url: gate.url.replace("127.0.0.1", "localhost") };
-const SIGNING = `[signing]\ninstallation = "browser"\nrp_id = "localhost"\norigins = ["${local.url}"]\n`;
+const { local, table: SIGNING } = signingAt(gate);
 const QUORUM = 'all = [{ of = "ops", n = 1 }, { of = "finance", n = 1 }]';
-/** No other browser has authenticators for tests. */
-const CHROMIUM_ALONE = { skip: process.env.FIREFOX !== undefined };
-/** Chromium warns of pages that make no RSA keys. */
-const NO_RSA = /pubKeyCredParams is missing/;
 const PEOPLE = ["ops-1", "ops-2", "ops-3"];
-
-/**
- * Gives a page an authenticator that verifies its person.
- * @param {Page} page
- */
-async function addAuthenticator(page) {
-  const debug = await page.context().newCDPSession(page);
-  await debug.send("WebAuthn.enable");
-  const options = {
-    protocol: "ctap2",
-    transport: "internal",
-    hasResidentKey: true,
-    hasUserVerification: true,
-    isUserVerified: true,
-    automaticPresenceSimulation: true,
-  };
-  await debug.send("WebAuthn.addVirtualAuthenticator", /** @type {any} */ ({ options }));
-}
-
-/**
- * Waits until the gate knows the passkeys of a person.
- * @param {string} who
- * @param {number} count
- * @param {number} acts how many acts must be signed
- */
-async function untilKnown(who, count, acts = 0) {
-  for (;;) {
-    const { body } = await gate.callConsole("GET", "signing", personToken(who));
-    if (body.signing?.passkeys.length === count && body.signing.acts.length === acts) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-/**
- * @param {Page} page
- * @param {string} name
- */
-async function enrol(page, name) {
-  await page.getByRole("link", { name: "Rules" }).click();
-  await page.getByRole("button", { name: "Enrol a passkey…" }).click();
-  await page.getByLabel("A name for the device").fill(name);
-  await confirm(page, "Enrol");
-  return page.locator("#passkey-table").innerText();
-}
 
 /**
  * Makes holds, and looks at each on a page. Leaves the page at the queue.
@@ -94,18 +53,6 @@ async function approveBoth(page, two) {
   await confirm(page, "Approve those marked");
 }
 
-/**
- * Returns for each of these holds which of its votes are signed.
- * @param {{ id: string }[]} holds
- */
-function signedVotes(holds) {
-  const one = async (/** @type {{ id: string }} */ { id }) => {
-    const { body } = await gate.callConsole("GET", `holds/${id}`, personToken("ops-1"));
-    return body.votes.map((/** @type {any} */ vote) => vote.signed);
-  };
-  return Promise.all(holds.map(one));
-}
-
 /** @param {string} table */
 function publicKey(table) {
   const key = Buffer.from(/^key = "([^"]+)"$/m.exec(table)?.[1] ?? "", "base64url");
@@ -120,7 +67,7 @@ function sha256(bytes) {
 
 test("people enrol, sign what they see, and a call is sent by their signatures alone", CHROMIUM_ALONE, async () => {
   await gate.writePolicies(`${RULES}${SIGNING}`);
-  await untilKnown("ops-1", 0);
+  await untilKnown(gate, "ops-1", 0);
   const pages = await Promise.all(
     PEOPLE.map((who) => signIn(browser, local, who, ["approver", "operator", "policy-admin"], { expects: [NO_RSA] })),
   );
@@ -133,7 +80,7 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
   const signed = RULES.replace(QUORUM, 'signed = true\nof = "ops"\nn = 2');
   assert.notEqual(signed, RULES);
   await gate.writePolicies(`${signed}${SIGNING}${tables.join("")}`);
-  await untilKnown("ops-1", 1);
+  await untilKnown(gate, "ops-1", 1);
 
   const hold = await gate.holdSwap("signed-1");
   const [first, second] = pages;
@@ -182,7 +129,7 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
   const [one, other] = sent.map((vote) => vote.signature);
   assert.deepEqual({ ...one, nonce: "" }, { ...other, nonce: "" }, "one signature is for both");
   assert.equal(one.together.length, 2);
-  assert.deepEqual(await signedVotes(two), [[true], [true]]);
+  assert.deepEqual(await signedVotes(gate, two), [[true], [true]]);
   // A challenge for something else than was shown stops its own vote, and no other.
   const more = await holdsLookedAt(first, ["signed-4", "signed-5"]);
   await alterResponses(first, `**/holds/${more[0].id}/challenge`, (asked) => {
@@ -191,13 +138,13 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
   });
   await approveBoth(first, more);
   await first.getByText(/^1 approved\. Not approved: 2,500 USDT: The gate asks for a signature on something/).waitFor();
-  assert.deepEqual(await signedVotes(more), [[], [true]]);
+  assert.deepEqual(await signedVotes(gate, more), [[], [true]]);
   await first.keyboard.press("Escape");
 
   // The same keys sign acts of two people.
   const acts = SIGNING.replace("[signing]\n", '[signing]\nacts = ["activation", "unfreezing"]\n');
   await gate.writePolicies(`${signed}${acts}${tables.join("")}`);
-  await untilKnown("ops-1", 1, 2);
+  await untilKnown(gate, "ops-1", 1, 2);
   await gate.callConsole("POST", "freezes", personToken("ops-1", ["operator"]), {
     environment: "production",
     scope: "all",

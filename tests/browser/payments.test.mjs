@@ -3,16 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PHONE, savedFile } from "./support/browser.mjs";
-import { personToken, RULES } from "./support/gate.mjs";
-import { approve, assertNoProblems, openHold, signIn } from "./support/people.mjs";
+import { alterResponses, PHONE, savedFile } from "./support/browser.mjs";
+import { personToken, RULES, swapBody } from "./support/gate.mjs";
+import { approve, assertNoProblems, confirm, goTo, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
 
 const KNOWN = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const LOOK_ALIKE = "0x5aa0000000000000000000000000000000000aed";
 const LISTED = `[list.payouts]\nwallet = ["${KNOWN}"]\n`;
 
-const { browser, gate } = await setUp({ rules: `${RULES}${LISTED}` });
+const { browser, gate } = await setUp({ rules: `${RULES}${LISTED}`, sandbox: true });
 
 test("the largest payment of today and its approvers are found from the page", async () => {
   for (const [name, amount] of [
@@ -42,14 +42,17 @@ test("the largest payment of today and its approvers are found from the page", a
   const one = await page.locator("main").innerText();
   for (const text of [KNOWN, "people/ops-1, people/finance-1", "upstream executed it"])
     assert.ok(one.includes(text), one);
+  assert.equal(await page.getByRole("button", { name: "Freeze this caller…" }).count(), 0);
   assertNoProblems(page);
 });
 
 test("payments are filtered, exported, and fit a phone", async () => {
   const page = await signIn(browser, gate, "v-2", ["viewer"], { viewport: PHONE });
   await page.getByRole("link", { name: "Payments" }).click();
+  await page.getByRole("button", { name: "Filters", exact: true }).click();
   await page.getByLabel("Search", { exact: true }).fill("paid-2");
   await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.getByRole("button", { name: "Filters (1)", expanded: false }).waitFor();
   await page.getByText("1 payment", { exact: true }).waitFor();
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= PHONE.width, `the page is ${width} wide`);
@@ -57,10 +60,51 @@ test("payments are filtered, exported, and fit a phone", async () => {
   assert.match(file.name, /^payments-[0-9]+-1\.csv$/);
   assert.match(file.text, /,paid-2,createSwap,paid,/);
   await page.getByText("Exported 1 payments; audit entry").waitFor();
+  // A filter that is set is not hidden from somebody who comes back.
+  await page.getByRole("link", { name: "Queue" }).click();
+  await page.getByRole("link", { name: "Payments" }).click();
+  await page.getByRole("button", { name: "Filters (1)", expanded: true }).waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("button", { name: "Filters", exact: true, expanded: false }).click();
   await page.getByLabel("Search", { exact: true }).fill("no such payment");
   await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.getByText("No payments match.").waitFor();
+  assertNoProblems(page);
+});
+
+test("payments begin on the first screen of a phone, and all filters are shown on a desktop", async () => {
+  const [width, height] = [390, 844];
+  const phone = await signIn(browser, gate, "v-4", ["viewer"], { viewport: { width, height } });
+  await phone.getByRole("link", { name: "Payments" }).click();
+  const first = phone.locator("table.payments tbody tr").first();
+  await first.waitFor();
+  const [row, bar] = await Promise.all([first.boundingBox(), phone.locator("#places").boundingBox()]);
+  assert.ok(row && bar && row.y + row.height <= bar.y, `${JSON.stringify(row)} above ${JSON.stringify(bar)}`);
+  assert.ok(await phone.getByLabel("Status").isHidden());
+  // The day is one press away, and is counted as what it sets.
+  await phone.getByRole("button", { name: "Today" }).click();
+  await phone.getByRole("button", { name: "Filters (2)", expanded: false }).click();
+  assert.ok(await phone.getByLabel("Status").isVisible());
+  const desktop = await signIn(browser, gate, "v-5", ["viewer"]);
+  await desktop.getByRole("link", { name: "Payments" }).click();
+  await desktop.getByLabel("Status").waitFor();
+  assert.equal(await desktop.getByRole("button", { name: /^Filters/ }).count(), 0);
+  assertNoProblems(phone, desktop);
+});
+
+test("sums that are not complete yet say so, and are read again", async () => {
+  const page = await signIn(browser, gate, "v-6", ["viewer"]);
+  const since = new Date(Date.now() - 3_600_000).toISOString();
+  const payments = /\/sluice\/v1\/payments\?/;
+  await alterResponses(page, payments, (answer) => ({ ...answer, since, reading: true, complete: false }));
+  await page.getByRole("link", { name: "Payments" }).click();
+  const sums = page.locator(".sums");
+  await sums.getByText("so far: older ones are still being read").waitFor();
+  await page.getByText("Counted since").waitFor();
+  await page.unroute(payments);
+  await sums.getByText("so far").waitFor({ state: "detached" });
+  await sums.getByText(/^[0-9]+ payments$/).waitFor();
+  assert.equal(await page.getByText("Counted since").count(), 0);
   assertNoProblems(page);
 });
 
@@ -114,5 +158,31 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   await paid.getByRole("cell", { name: "createSwap" }).waitFor();
   await page.getByRole("heading", { name: "Needs you" }).waitFor();
   await page.getByRole("heading", { name: "Unusual in 7 days" }).waitFor();
+  assertNoProblems(page);
+});
+
+test("an operator freezes the caller of a payment, in its environment alone", async () => {
+  const call = (/** @type {string} */ name, /** @type {string} */ environment) =>
+    gate.call("/v2/wallets/swaps", swapBody(name, "7"), { subject: "erp", environment });
+  assert.equal((await call("trial-1", "sandbox")).status, 201);
+  const page = await signIn(browser, gate, "ops-3", ["operator"]);
+  await goTo(page, gate, "#/payments/sandbox/trial-1");
+  await page.getByRole("button", { name: "Freeze this caller…" }).click();
+  const dialog = page.getByRole("dialog");
+  assert.equal(await dialog.getByLabel("Environment").inputValue(), "sandbox");
+  assert.equal(await dialog.getByLabel("What").inputValue(), "caller");
+  assert.equal(await dialog.getByLabel("Caller").inputValue(), "callers/erp");
+  await dialog.getByLabel("Why").fill("it repeats itself");
+  await confirm(page, "Freeze now");
+  await page.getByText("Frozen.", { exact: true }).waitFor();
+  assert.equal((await call("trial-2", "sandbox")).body.error, "FROZEN");
+  // The test before this one has frozen production; a freeze of the sandbox is another one.
+  const { body } = await gate.callConsole("GET", "freezes", personToken("ops-3", ["operator"]));
+  const scopes = body.freezes.map((/** @type {any} */ one) => [one.environment, one.scope]);
+  const caller = { caller: { issuer: "callers", subject: "erp" } };
+  assert.deepEqual(
+    scopes.filter((/** @type {any} */ [environment]) => environment === "sandbox"),
+    [["sandbox", caller]],
+  );
   assertNoProblems(page);
 });

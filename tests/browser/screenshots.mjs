@@ -1,7 +1,7 @@
 // Takes screenshots of every view: phone and desktop, light and dark, with no hold, few, and many.
 //
 // Usage: `node tests/browser/screenshots.mjs [VIEW...]`. The files go to target/screenshots. HOLDS is the number of holds
-// in the busy scenes, 10,000 by default. SIZES names some of the sizes, such as `wide,phone`. With CONSOLE and TOKEN, the
+// in the busiest scenes, 10,000 by default; there are scenes of 200, too. SIZES names some of the sizes, such as `wide,phone`. With CONSOLE and TOKEN, the
 // address of a console and the token of a person there, only the views of payments are taken, from that gate.
 
 import { mkdir } from "node:fs/promises";
@@ -14,6 +14,7 @@ import { fillGate, HIGH_LIMITS } from "./support/scenes.mjs";
 import { TARGET } from "./support/tools.mjs";
 
 const FOLDER = path.join(TARGET, "screenshots");
+const SOME = 200;
 const MANY = Number(process.env.HOLDS ?? 10_000);
 /** The page at 200 % on a screen of 1280 is as wide as on one of 640. */
 const SIZES = {
@@ -24,7 +25,7 @@ const SIZES = {
   narrow: { width: 320, height: 640 },
 };
 /** The sizes that are also taken dark. */
-const BOTH = ["wide", "phone"];
+const BOTH = ["wide", "laptop", "phone"];
 const ROLES = ["approver", "operator", "policy-admin"];
 
 const browser = await openBrowser();
@@ -125,7 +126,56 @@ await shoot(waiting, "rules", "#/policy", {
   whole: true,
   act: (page) => page.getByRole("region", { name: "What it would have changed" }).waitFor(),
 });
+const tried = RULES.replace("(0, 1000]", "(0, 3000]").replace("(1000, inf)", "(3000, inf)");
+await shoot(waiting, "trial", "#/policy", {
+  whole: true,
+  act: async (page) => {
+    const file = { name: "everything.toml", mimeType: "application/toml", buffer: Buffer.from(tried) };
+    await page.getByLabel("Policy files").setInputFiles(file);
+    const result = page.locator("section").filter({ has: page.locator("#trial") });
+    await result.getByRole("region", { name: "What it would have changed" }).waitFor();
+  },
+});
 await waiting.stop();
+
+const some = await Gate.start({ sandbox: true, rules: HIGH_LIMITS });
+await fillGate(some, SOME);
+await shoot(some, "queue-some", "#/queue");
+await shoot(some, "overview-some", "#/overview", { whole: true });
+await shoot(some, "payments-some", "#/payments");
+await shoot(some, "payment", "#/payments/production/paid-1", { whole: true });
+await shoot(some, "payment-refused", "#/payments/production/much", { whole: true });
+await shoot(some, "statement", "#/payments/statement", {
+  whole: true,
+  act: async (page) => {
+    const day = page.getByLabel("Day (UTC)");
+    await day.fill(new Date().toISOString().slice(0, 10));
+    await day.blur();
+    await page.locator("tbody tr").first().waitFor();
+  },
+});
+await shoot(some, "batch", "#/queue", {
+  act: async (page) => {
+    const rows = await page.locator("a.row").evaluateAll((all) => all.map((one) => one.getAttribute("href") ?? ""));
+    for (const hash of rows.slice(0, 4)) {
+      await page.goto(`${some.url}/${hash}`);
+      await page.getByText("Verified in this browser").waitFor();
+    }
+    await page.goto(`${some.url}/#/queue`);
+    await page.getByRole("button", { name: /^Approve [0-9]+ you looked at…$/ }).click();
+    await page.getByRole("dialog").waitFor();
+  },
+});
+await shoot(some, "doubt", "#/overview", {
+  act: (page) => page.getByRole("button", { name: "Not executed…" }).first().click(),
+});
+await shoot(some, "doubt-executed", "#/overview", {
+  act: (page) => page.getByRole("button", { name: "Executed…", exact: true }).first().click(),
+});
+await shoot(some, "freeze-caller", "#/payments/production/paid-1", {
+  act: (page) => page.getByRole("button", { name: "Freeze this caller…" }).click(),
+});
+await some.stop();
 
 const ROOM = "[limits]\nholds = 100_000\nholds_bytes = 1_000_000_000";
 const many = await Gate.start({ sandbox: true, rules: HIGH_LIMITS, console: ROOM });

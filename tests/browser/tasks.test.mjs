@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { RULES } from "./support/gate.mjs";
+import { RULES, swapBody } from "./support/gate.mjs";
 import { assertNoProblems, confirm, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
 
@@ -122,15 +122,22 @@ test("settle a call of unknown outcome", async (context) => {
 });
 
 test("stop one caller", async (context) => {
+  // The caller is known by the name that everybody has for it: the page knows its issuer, and the environment.
+  const other = await gate.call("/v2/wallets/swaps", swapBody("of-treasury", "6"), { subject: "treasury" });
+  assert.equal(other.status, 201);
   const page = await signIn(browser, gate, "ops-8", ["operator"]);
   await task(context, page, 4, async () => {
-    await page.getByRole("link", { name: "Overview" }).click();
-    await page.getByRole("button", { name: "Freeze…" }).click();
-    await page.getByLabel("What").selectOption("caller");
-    await page.getByLabel("Caller").fill("callers/payroll");
+    await page.getByRole("link", { name: "Payments" }).click();
+    await page.getByLabel("Search", { exact: true }).fill("treasury");
+    await page.getByLabel("Search", { exact: true }).press("Enter");
+    await page.getByText("1 payment", { exact: true }).waitFor();
+    await page.locator("table.payments tbody tr").getByRole("link").click();
+    await page.getByRole("button", { name: "Freeze this caller…" }).click();
     await page.getByLabel("Why").fill("its key has leaked");
     await confirm(page, "Freeze now");
-    await page.getByText("the money of caller callers/payroll").first().waitFor();
+    await page.locator("#standing").getByText("the money of caller callers/treasury").waitFor();
   });
-  assert.equal((await gate.swap("stopped", "5")).body.error, "FROZEN");
+  const again = await gate.call("/v2/wallets/swaps", swapBody("of-treasury-2", "6"), { subject: "treasury" });
+  assert.equal(again.body.error, "FROZEN");
+  assert.equal((await gate.swap("of-payroll", "5")).status, 201);
 });

@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { errorBox, field, h, offerOperations, select, timeTag, toast } from "./dom.js";
 import { signAct } from "./passkey.js";
-import { formatTime } from "./words.js";
+import { formatTime, personName } from "./words.js";
 
 /**
  * Describes what a freeze stops.
@@ -147,14 +147,18 @@ export function section(app, redraw) {
   );
 }
 
-/** @param {() => void} redraw */
-async function addFreeze(redraw) {
+/**
+ * Asks what to freeze, and freezes it.
+ * @param {() => void} redraw
+ * @param {{ environment: string, caller: Subject }} [of] the caller whose money the dialog offers to freeze
+ */
+export async function addFreeze(redraw, of) {
   const environment = select(
     [
       ["production", "Production"],
       ["sandbox", "Sandbox"],
     ],
-    "production",
+    of?.environment ?? "production",
   );
   const kind = select(
     [
@@ -163,10 +167,11 @@ async function addFreeze(redraw) {
       ["caller", "The money of one caller"],
       ["reads", "The reads of one caller"],
     ],
-    "all",
+    of ? "caller" : "all",
   );
   const operation = select([], "");
-  const caller = h("input", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+  const value = of && personName(of.caller);
+  const caller = h("input", { type: "text", value, autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
   const fields = { operation: field("Operation", operation), caller: field("Caller", caller, "As issuer/subject.") };
   const showField = () => {
     fields.operation.hidden = kind.value !== "operation";

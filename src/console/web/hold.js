@@ -35,6 +35,8 @@ export function view(app, id) {
   let last = "";
   /** @type {Hold | null} */
   let seen = null;
+  /** Whether the next refresh can find more earlier payments. */
+  let isPartial = false;
   let isClosed = false;
   let wantsFocus = false;
 
@@ -71,6 +73,7 @@ export function view(app, id) {
     if (isClosed) return;
     const before = seen;
     [last, seen] = [text, hold];
+    isPartial = risk?.some((fact) => fact.isPartial) ?? false;
     const opened = [...element.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.name);
     const focused = document.activeElement;
     const focusedId = element.contains(focused) ? focused?.id : null;
@@ -117,9 +120,9 @@ export function view(app, id) {
     title: "Hold",
     element,
     focus,
-    // The request of a released hold changes after the hold itself.
+    // The request of a released hold changes after the hold itself, and so do payments that are not read yet.
     refresh() {
-      if (seen?.state === "released") last = "";
+      if (seen?.state === "released" || isPartial) last = "";
       load();
     },
     close() {

@@ -2,11 +2,14 @@
 
 import { asFailure, get, now, post } from "./api.js";
 import { badge, errorBox, field, fill, h, select, timeTag, toast } from "./dom.js";
+import { addFreeze } from "./freezes.js";
 import { entriesOf, entryItem } from "./history.js";
-import { statementView } from "./statement.js";
+import { extentWords, statementView } from "./statement.js";
 import { download, formatDay, formatTime, formatUsd, groupDigits, personName, shorten } from "./words.js";
 
 const PAGE_SIZE = 50;
+/** A list of which the gate still reads older payments loads again after this time. */
+const READING_MS = 1_000;
 
 /** @type {Record<PaymentStatus, [string, string]>} */
 const STATUSES = {
@@ -43,16 +46,16 @@ const filters = { ...NOTHING };
 let sort = "time";
 
 /**
- * @param {App} _app
+ * @param {App} app
  * @param {string[]} path
  * @returns {View}
  */
-export function view(_app, [first, second, third]) {
+export function view(app, [first, second, third]) {
   if (first === "only" && second in NOTHING && third) {
     Object.assign(filters, NOTHING, { [second]: third });
     history.replaceState(null, "", "#/payments");
   } else if (first === "statement") return statementView();
-  else if (first && second) return paymentView(first, second);
+  else if (first && second) return paymentView(app, first, second);
   return listView();
 }
 
@@ -152,7 +155,7 @@ function listView() {
   };
   const details = h(
     "details",
-    { open: Object.keys(labels).some((name) => filters[name] !== "") },
+    { open: ["environment", ...Object.keys(labels)].some((name) => filters[name] !== "") },
     h("summary", {}, "More filters"),
     h(
       "div",
@@ -175,9 +178,9 @@ function listView() {
       },
       label,
     );
-  const form = h(
-    "form",
-    { class: "search money", role: "search", novalidate: true },
+  const panel = h(
+    "div",
+    { id: "payment-filters" },
     h(
       "div",
       { class: "grid" },
@@ -187,6 +190,14 @@ function listView() {
       field("Until (UTC)", inputs.until),
     ),
     details,
+  );
+  // Only a narrow screen has this button: on others all filters are shown.
+  const disclosure = h("button", { type: "button", class: "quiet disclosure", "aria-controls": panel.id });
+  const form = h(
+    "form",
+    { class: "search money", role: "search", novalidate: true },
+    disclosure,
+    panel,
     h(
       "div",
       { class: "acts" },
@@ -227,18 +238,29 @@ function listView() {
     h("a", { class: "button", href: "#/payments/statement" }, "Statement"),
   );
 
+  /** @param {boolean} isOpen whether a narrow screen shows the filters */
+  function disclose(isOpen) {
+    const used = Object.values(filters).filter((value) => value !== "").length;
+    disclosure.textContent = used === 0 ? "Filters" : `Filters (${used})`;
+    disclosure.setAttribute("aria-expanded", String(isOpen));
+  }
+  disclosure.addEventListener("click", () => disclose(disclosure.getAttribute("aria-expanded") !== "true"));
   function take() {
     for (const [name, input] of Object.entries(inputs)) filters[name] = input.value.trim();
+    // What was asked for is shown: on a narrow screen the filters would hide it.
+    disclose(false);
     load();
   }
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     take();
+    disclosure.focus();
   });
   form.addEventListener("reset", (event) => {
     event.preventDefault();
     for (const input of Object.values(inputs)) input.value = "";
     take();
+    disclosure.focus();
   });
   order.addEventListener("change", () => {
     sort = order.value;
@@ -250,6 +272,7 @@ function listView() {
     turn += 1;
     const own = turn;
     isMore = after !== undefined;
+    if (body.children.length + below.children.length === 0) fill(below, h("p", { class: "waiting" }, "One moment…"));
     /** @type {PaymentPage} */
     let page;
     try {
@@ -263,17 +286,13 @@ function listView() {
       return;
     }
     if (own !== turn) return;
+    if (page.reading) setTimeout(() => own === turn && !isMore && load(), READING_MS);
     next = page.next;
     const rows = page.payments.map(row);
     if (after === undefined) fill(body, rows);
     else body.append(...rows);
     fill(sums, drawSums(page));
-    fill(
-      extent,
-      page.since ? `Counted since ${formatTime(page.since)}. ` : "",
-      page.reading ? "The gate still reads older payments. " : "",
-      `From the audit log of node ${page.of}.`,
-    );
+    fill(extent, extentWords(page));
     fill(
       below,
       body.children.length === 0 &&
@@ -305,6 +324,7 @@ function listView() {
     }
   }
 
+  disclose(Object.values(filters).some((value) => value !== ""));
   load();
   return {
     title: "Payments",
@@ -322,6 +342,9 @@ function listView() {
     refresh: () => {
       // A longer list would lose its later pages.
       if (!isMore) load();
+    },
+    close: () => {
+      turn += 1;
     },
   };
 }
@@ -347,7 +370,7 @@ function row(payment) {
       amountOf(payment),
       otherCurrency &&
         otherCurrency !== payment.currency &&
-        h("span", { class: "muted" }, ` → ${otherCurrency.toUpperCase()}`),
+        h("span", { class: "muted" }, `→ ${otherCurrency.toUpperCase()}`),
     ),
     h("td", { "data-label": "To" }, partyOf(payment.to), first && badge("New destination", "warn")),
     h("td", { "data-label": "Caller" }, requester ?? owner.subject),
@@ -361,13 +384,14 @@ function row(payment) {
 }
 
 /** @param {PaymentPage} page */
-function drawSums({ sums, count }) {
-  if (count === 0) return null;
+function drawSums({ sums, count, reading }) {
+  const more = reading && h("span", { class: "muted" }, " so far: older ones are still being read");
+  if (count === 0 && !reading) return null;
   const value = (/** @type {PaymentSum[]} */ some) => formatUsd(some.reduce((sum, one) => sum + BigInt(one.value), 0n));
   /** @type {PaymentStatus[]} */
   const statuses = [...new Set(sums.map((sum) => sum.status))];
   return [
-    h("p", { class: "count" }, `${groupDigits(count)} ${count === 1 ? "payment" : "payments"}`),
+    h("p", { class: "count" }, `${groupDigits(count)} ${count === 1 ? "payment" : "payments"}`, more),
     h(
       "ul",
       { class: "plain" },
@@ -392,11 +416,12 @@ function drawSums({ sums, count }) {
 }
 
 /**
+ * @param {App} app
  * @param {string} environment
  * @param {string} name
  * @returns {View}
  */
-function paymentView(environment, name) {
+function paymentView(app, environment, name) {
   const body = h("div", { class: "stack" }, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
   async function refresh() {
@@ -409,7 +434,7 @@ function paymentView(environment, name) {
       const text = JSON.stringify([payment, entries, note]);
       if (text === last) return;
       last = text;
-      fill(body, drawPayment(payment), story(entries, note));
+      fill(body, drawPayment(app, payment), story(entries, note));
     } catch (failure) {
       if (last === "") fill(body, errorBox(failure, asFailure(failure).status === 404 ? undefined : refresh));
     }
@@ -443,9 +468,21 @@ function story(entries, note) {
   );
 }
 
-/** @param {Payment} payment */
-function drawPayment(payment) {
-  const { to, owner, approvedBy } = payment;
+/**
+ * Says why nobody approved a payment.
+ * @param {Payment} payment
+ */
+function whyNobody({ hold, status }) {
+  if (status === "waiting") return "nobody yet";
+  return hold === null && status !== "refused" ? "nobody: it needed no approval" : "nobody";
+}
+
+/**
+ * @param {App} app
+ * @param {Payment} payment
+ */
+function drawPayment(app, payment) {
+  const { environment, to, owner, approvedBy } = payment;
   const toList = to && `#/payments/only/destination/${encodeURIComponent(to.name ?? "")}`;
   /** @type {[string, Child][]} */
   const lines = [
@@ -464,10 +501,7 @@ function drawPayment(payment) {
     ["Network", payment.chain ?? "not stated"],
     ["Caller", [personName(owner), payment.requester && ` for ${payment.requester}`]],
     ["Decided by", payment.rules.length > 0 ? payment.rules.join(", ") : "no rule"],
-    [
-      "Approved by",
-      approvedBy.length > 0 ? approvedBy.map(personName).join(", ") : "nobody: it needed no approval, or has none yet",
-    ],
+    ["Approved by", approvedBy.length > 0 ? approvedBy.map(personName).join(", ") : whyNobody(payment)],
     ["Decided", timeTag(formatTime(payment.at), payment.at)],
     ["Status since", timeTag(formatTime(payment.changedAt), payment.changedAt)],
     ["Operation", payment.operation],
@@ -477,7 +511,7 @@ function drawPayment(payment) {
     "section",
     { class: "card", "aria-labelledby": "payment" },
     h("h2", { id: "payment", class: "amount" }, amountOf(payment)),
-    payment.environment === "sandbox" && badge("Sandbox", "note"),
+    environment === "sandbox" && badge("Sandbox", "note"),
     payment.repeated && h("p", { class: "alarm" }, "This call was, or may have been, executed more than once."),
     h(
       "dl",
@@ -490,7 +524,7 @@ function drawPayment(payment) {
       payment.hold && h("a", { class: "button", href: `#/hold/${payment.hold}` }, "The hold"),
       h(
         "a",
-        { class: "button", href: `#/policy/like/${payment.environment}/${encodeURIComponent(payment.name)}` },
+        { class: "button", href: `#/policy/like/${environment}/${encodeURIComponent(payment.name)}` },
         payment.status === "refused" ? "Why, and what would let it pass" : "How it would be decided now",
       ),
       to?.name && toList && h("a", { class: "button", href: toList }, "All payments to this destination"),
@@ -499,6 +533,12 @@ function drawPayment(payment) {
         { class: "button", href: `#/payments/only/caller/${encodeURIComponent(owner.subject)}` },
         "All payments of this caller",
       ),
+      app.may("operator") &&
+        h(
+          "button",
+          { type: "button", class: "bad", onclick: () => addFreeze(app.refresh, { environment, caller: owner }) },
+          "Freeze this caller…",
+        ),
     ),
   );
 }

@@ -2,12 +2,26 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { formatAgo, formatUnits, groupDigits, movement, tenthsOfMean } from "./words.js";
-
-/** @typedef {{ kind: "bad" | "warn" | "good" | "", text: string, href?: string, unlike?: string[] }} RiskFact */
+import { formatAgo, formatTime, formatUnits, groupDigits, movement, tenthsOfMean } from "./words.js";
 
 /**
- * Returns what the list knows of a hold's risk, for its row.
+ * @typedef {object} RiskFact
+ * @property {"bad" | "warn" | "good" | ""} kind
+ * @property {string} text
+ * @property {string} [href]
+ * @property {string[]} [unlike] a name, and the known one that it is not
+ * @property {boolean} [isPartial] not all earlier payments were there to look at: later there may be more
+ */
+
+/**
+ * The statuses of payments that certainly moved nothing.
+ * @type {PaymentStatus[]}
+ */
+const NOT_MOVED = ["refused", "cancelled", "expired", "not-sent"];
+
+/**
+ * Returns what the list knows of a hold's risk, for its row. The list has no amounts of limits: the text of a reason says
+ * that a limit is exceeded. A row is one link, so that the earlier payment is linked in the hold.
  * @param {Hold} hold
  * @returns {RiskFact[]}
  */
@@ -50,23 +64,26 @@ export async function riskOf(hold) {
   const name = destination?.name;
   const currency = moves.currency;
   if (name && amount) {
+    const { environment } = hold;
     const [same, usual] = await Promise.all([
-      payments({ destination: name, amountFrom: amount, amountTo: amount, currency }),
-      payments({ destination: name, status: "paid", currency }),
+      payments({ environment, destination: name, amountFrom: amount, amountTo: amount, currency }),
+      payments({ environment, destination: name, status: "paid", currency }),
     ]);
-    for (const one of same?.payments.filter((one) => one.name !== hold.requestId && one.hold !== hold.id).slice(0, 3) ??
-      [])
+    facts.push(...missingPayments(same, usual));
+    const others = same?.payments.filter((one) => one.name !== hold.requestId && one.hold !== hold.id) ?? [];
+    for (const { name, status, at } of others.slice(0, 3))
       facts.push({
-        kind: one.status === "refused" ? "" : "warn",
-        text: `The same amount to the same destination: ${one.name}, ${one.status}, ${formatAgo(one.at)}.`,
-        href: `#/payments/${one.environment}/${encodeURIComponent(one.name)}`,
+        kind: NOT_MOVED.includes(status) ? "" : "warn",
+        text: `The same amount to the same destination: ${name}, ${status}, ${formatAgo(at)}.`,
+        href: `#/payments/${environment}/${encodeURIComponent(name)}`,
       });
     const sum = usual?.sums.find((one) => one.currency === currency);
     if (sum?.amount) {
       const times = tenthsOfMean(amount, sum.amount, sum.count);
       const mean = `the mean of ${groupDigits(sum.count)} earlier ${sum.count === 1 ? "payment" : "payments"} to it`;
+      const shown = times >= 100n ? groupDigits(times / 10n) : `${times / 10n}.${times % 10n}`;
       const isMuch = times >= 30n;
-      facts.push({ kind: isMuch ? "warn" : "", text: `${times / 10n}.${times % 10n} times ${mean}.` });
+      facts.push({ kind: isMuch ? "warn" : "", text: `${shown} times ${mean}.` });
     }
   }
   for (const limit of hold.limits ?? [])
@@ -80,7 +97,26 @@ export async function riskOf(hold) {
 }
 
 /**
- * Returns payments, or null where they cannot be had: the hold is judged without them.
+ * Says which earlier payments are not among those that were found.
+ * @param {(PaymentPage | null)[]} pages
+ * @returns {RiskFact[]}
+ */
+function missingPayments(...pages) {
+  if (pages.includes(null)) {
+    const text = "Earlier payments could not be read: judge this call without them.";
+    return [{ kind: "warn", text, isPartial: true }];
+  }
+  const page = pages.find((one) => one?.reading) ?? pages.find((one) => one?.since);
+  const since = page?.since ? ` count only since ${formatTime(page.since)}` : "";
+  if (page?.reading) {
+    const text = `Earlier payments${since ? `${since}; older ones` : ""} are still being read.`;
+    return [{ kind: "warn", text, isPartial: true }];
+  }
+  return since ? [{ kind: "", text: `Earlier payments${since}: the console has no older ones.` }] : [];
+}
+
+/**
+ * Returns payments, or null where they cannot be had.
  * @param {Record<string, string | null | undefined>} query
  * @returns {Promise<PaymentPage | null>}
  */

@@ -2,17 +2,46 @@
 
 import { asFailure, get, now, post } from "./api.js";
 import { errorBox, field, fill, h, toast } from "./dom.js";
-import { download, formatDay, groupDigits, shorten } from "./words.js";
+import { download, formatDay, formatTime, groupDigits, shorten } from "./words.js";
 
-const SUMS = "opening sent reopened settled failed returned notExecuted givenUp open unknown foreign".split(" ");
+/** The sums of a line, and their headings. */
+const SUMS = {
+  opening: "Open before",
+  sent: "Sent",
+  reopened: "Opened again",
+  settled: "Settled",
+  failed: "Failed",
+  returned: "Returned",
+  notExecuted: "Not executed",
+  givenUp: "Given up",
+  open: "Open",
+  unknown: "Unknown outcome",
+  foreign: "Not sent by a gate",
+};
+
+/**
+ * Says which payments an answer counts.
+ * @param {PaymentExtent} extent
+ */
+export function extentWords({ since, reading, of }) {
+  return [
+    since ? `Counted since ${formatTime(since)}. ` : "",
+    reading ? "The gate still reads older payments. " : "",
+    `From the audit log of node ${of}.`,
+  ];
+}
 
 /** @returns {View} */
 export function statementView() {
   const day = h("input", { type: "date", value: formatDay(now() - 86_400_000), onchange: () => load() });
   const body = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Statement" });
+  const extent = h("p", { class: "muted" });
   async function load() {
     try {
-      fill(body, table((await get("payments/statement", { day: day.value })).body));
+      /** @type {PaymentStatement} */
+      const statement = (await get("payments/statement", { day: day.value })).body;
+      fill(body, table(statement));
+      fill(extent, statement.over ? "" : "The day is not over. ", extentWords(statement));
     } catch (failure) {
       fill(body, errorBox(failure, load));
     }
@@ -35,10 +64,12 @@ export function statementView() {
     element: h(
       "div",
       { class: "page wide-page" },
+      h("p", { class: "back" }, h("a", { href: "#/payments" }, "‹ Payments")),
       h("h1", {}, "Statement"),
-      field("Day (UTC)", day),
+      h("div", { class: "grid" }, field("Day (UTC)", day)),
       h("div", { class: "acts" }, act("csv", "Export CSV"), act("jsonl", "Export JSON lines")),
       body,
+      extent,
     ),
     refresh: load,
   };
@@ -47,36 +78,52 @@ export function statementView() {
 /** @param {PaymentStatement} statement */
 function table({ totals, lines }) {
   const all = [...totals, ...lines];
-  if (all.length === 0) return h("p", { class: "muted" }, "No payment was sent, ended or open.");
-  const used = SUMS.filter((name) => all.some(({ sums }) => sums[name].count));
-  const heads = ["Payments", "Caller", "To", ...used];
+  if (all.length === 0) return h("p", { class: "muted" }, "No payment was sent, ended or open on this day.");
+  const used = Object.entries(SUMS).filter(([name]) => all.some(({ sums }) => sums[name].count));
+  const heads = ["Payments", "Caller", "To", ...used.map(([, head]) => head)];
+  const kind = (/** @type {number} */ at) => (at > 2 ? "number" : undefined);
   return h(
     "table",
-    {},
+    { class: "payments" },
+    h("caption", { class: "sr" }, "Sums of the day"),
     h(
       "thead",
       {},
       h(
         "tr",
         {},
-        heads.map((head) => h("th", { scope: "col" }, head)),
+        heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)),
       ),
     ),
     h(
       "tbody",
       {},
-      all.map(({ environment, operation, owner, to, currency, chain, sums }) =>
-        h(
+      all.map((line) => {
+        const to = line.to && h("span", { class: "code" }, shorten(line.to.name ?? line.to.keyed));
+        const cells = [lineName(line), line.owner?.subject, to];
+        const sums = used.map(([name]) => sumCell(line.sums[name]));
+        return h(
           "tr",
-          {},
-          h("td", {}, [operation ?? "All", environment, currency?.toUpperCase(), chain].filter(Boolean).join(" ")),
-          h("td", {}, owner?.subject),
-          h("td", {}, to && shorten(to.name ?? to.keyed)),
-          used.map((name) =>
-            h("td", {}, sums[name].count > 0 && `${sums[name].count}: ${groupDigits(sums[name].amount ?? "?")}`),
-          ),
-        ),
-      ),
+          { class: line.operation ? undefined : "total" },
+          // On a phone the name of a line is its heading.
+          [...cells, ...sums].map((cell, at) => h("td", { class: kind(at), "data-label": at > 0 && heads[at] }, cell)),
+        );
+      }),
     ),
   );
+}
+
+/** @param {StatementLine} line */
+function lineName({ environment, operation, currency, chain }) {
+  const money = [currency?.toUpperCase(), chain && `on ${chain}`].filter(Boolean).join(" ");
+  return [operation ?? "All", environment, money].filter(Boolean).join(", ");
+}
+
+/** @param {{ count: number, amount: string | null }} sum */
+function sumCell({ count, amount }) {
+  if (count === 0) return null;
+  return [
+    h("strong", {}, amount === null ? "no amount" : groupDigits(amount)),
+    h("span", { class: "muted" }, ` in ${groupDigits(count)}`),
+  ];
 }

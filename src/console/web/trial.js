@@ -12,7 +12,7 @@ const DEADLINE_MS = 90_000;
 export function trialSection(app) {
   if (!app.may("policy-admin")) return null;
   const files = h("input", { type: "file", multiple: true, accept: ".toml" });
-  const result = h("div", { class: "stack", "aria-live": "polite" });
+  const result = h("div", { class: "stack trial", "aria-live": "polite" });
   files.addEventListener("change", async () => {
     const chosen = [...(files.files ?? [])];
     if (chosen.length === 0) return;

@@ -284,13 +284,13 @@ export class Gate {
    * @param {unknown} [body]
    * @returns {Promise<{ status: number, headers: Headers, body: any }>}
    */
-  async call(target, body, { subject = "payroll", environment = "production" } = {}) {
+  async call(target, body, { subject = "payroll", environment = "production", method = body ? "POST" : "GET" } = {}) {
     const headers = {
       authorization: `Bearer ${signToken({ iss: CALLERS, sub: subject })}`,
       "content-type": "application/json",
     };
     const response = await fetch(`http://${this.addresses[environment]}${target}`, {
-      method: body === undefined ? "GET" : "POST",
+      method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
     });

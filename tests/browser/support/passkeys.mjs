@@ -1,0 +1,88 @@
+// Passkeys of people, with authenticators that Chromium has for tests.
+
+import { TIMEOUT_MS } from "./browser.mjs";
+import { personToken } from "./gate.mjs";
+import { confirm } from "./people.mjs";
+
+/** @typedef {import("./browser.mjs").Page} Page */
+/** @typedef {import("./gate.mjs").Gate} Gate */
+
+/** No other browser has authenticators for tests. */
+export const CHROMIUM_ALONE = { skip: process.env.FIREFOX !== undefined };
+/** Chromium warns of pages that make no RSA keys. */
+export const NO_RSA = /pubKeyCredParams is missing/;
+
+/**
+ * Returns the address at which browsers make passkeys, and the table of the policies that allows it: browsers make none
+ * for an IP address.
+ * @param {Gate} gate
+ */
+export function signingAt(gate) {
+  const local = { url: gate.url.replace("127.0.0.1", "localhost") };
+  const table = `[signing]\ninstallation = "browser"\nrp_id = "localhost"\norigins = ["${local.url}"]\n`;
+  return { local, table };
+}
+
+/**
+ * Gives a page an authenticator that verifies its person. Returns an act that has it refuse from now on, or not.
+ * @param {Page} page
+ */
+export async function addAuthenticator(page) {
+  const debug = await page.context().newCDPSession(page);
+  await debug.send("WebAuthn.enable");
+  const options = {
+    protocol: "ctap2",
+    transport: "internal",
+    hasResidentKey: true,
+    hasUserVerification: true,
+    isUserVerified: true,
+    automaticPresenceSimulation: true,
+  };
+  const made = await debug.send("WebAuthn.addVirtualAuthenticator", /** @type {any} */ ({ options }));
+  const { authenticatorId } = made;
+  return (/** @type {boolean} */ isRefusing) =>
+    debug.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: !isRefusing });
+}
+
+/**
+ * Waits until the gate knows the passkeys of a person.
+ * @param {Gate} gate
+ * @param {string} who
+ * @param {number} count
+ * @param {number} acts how many acts must be signed
+ */
+export async function untilKnown(gate, who, count, acts = 0) {
+  for (const begin = Date.now(); Date.now() - begin < TIMEOUT_MS; ) {
+    const { body } = await gate.callConsole("GET", "signing", personToken(who));
+    if (body.signing?.passkeys.length === count && body.signing.acts.length === acts) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`the policies with ${count} passkeys of ${who} are not in force`);
+}
+
+/**
+ * Enrols a passkey; returns its table for the policies.
+ * @param {Page} page
+ * @param {string} name
+ */
+export async function enrol(page, name) {
+  await page.getByRole("link", { name: "Rules" }).click();
+  await page.getByRole("button", { name: "Enrol a passkey…" }).click();
+  await page.getByLabel("A name for the device").fill(name);
+  await confirm(page, "Enrol");
+  return page.locator("#passkey-table").innerText();
+}
+
+/**
+ * Returns for each of these holds which of its votes are signed.
+ * @param {Gate} gate
+ * @param {{ id: string }[]} holds
+ * @returns {Promise<(boolean | undefined)[][]>}
+ */
+export function signedVotes(gate, holds) {
+  const one = async (/** @type {{ id: string }} */ { id }) => {
+    const { body } = await gate.callConsole("GET", `holds/${id}`, personToken("ops-1"));
+    return body.votes.map((/** @type {any} */ vote) => vote.signed);
+  };
+  return Promise.all(holds.map(one));
+}
