@@ -1,6 +1,8 @@
 // Freezes, calls of unknown outcome, policies, stand-ins, the audit log and lost connections.
 
 import assert from "node:assert/strict";
+import { rename } from "node:fs/promises";
+import path from "node:path";
 import { test } from "node:test";
 
 import { personToken, RULES } from "./support/gate.mjs";
@@ -110,7 +112,9 @@ test("two operators settle an unknown outcome; one is not enough", async () => {
     { page: first, text: "You confirmed that it was not executed. One more operator must confirm it." },
     { page: second, text: "None. Calls with an unknown outcome appear here" },
   ]) {
+    await page.locator("[aria-labelledby=doubts]").getByText("70 USDT").waitFor();
     await page.getByRole("button", { name: "Not executed…" }).click();
+    await page.getByRole("dialog").getByText("70 USDT").waitFor();
     await page.getByLabel("How you know").fill("it is not in upstream's list");
     await confirmInTime(page, /^(Not executed|Confirm: not executed)$/);
     await page.getByText(text).waitFor();
@@ -267,3 +271,27 @@ async function waitUntil(holds) {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
+
+test("money that is closed without a freeze is told above every view, in the overview and in the dialog", async () => {
+  const hold = await gate.holdSwap("while-closed");
+  const page = await signIn(browser, gate, "ops-1", ["approver", "operator"]);
+  await goTo(page, gate, "#/overview");
+  await page.getByText("Money is moving: nothing is frozen.").waitFor();
+  // Its disk is gone: nothing that is paid could be recorded.
+  const [audit, away] = ["sluice-audit", "away"].map((name) => path.join(gate.folder, name));
+  await rename(audit, away);
+  assert.equal((await gate.swap("while-closed-2", "10")).status, 503);
+  await page.locator("#standing").getByText("No money moves: the audit log cannot be written").waitFor();
+  await page.locator(".glance .frozen").getByText("Reads go on.").waitFor();
+  assert.equal(await page.getByText("Money is moving").count(), 0);
+  await goTo(page, gate, `#/hold/${hold.id}`);
+  await page.getByRole("button", { name: "Approve…" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Money is closed at the moment: approved now").waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await rename(away, audit);
+  await page.locator("#standing .frozen").waitFor({ state: "detached" });
+  await goTo(page, gate, "#/overview");
+  await page.getByText("Money is moving: nothing is frozen.").waitFor();
+  assertNoProblems(page);
+});

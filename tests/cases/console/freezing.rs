@@ -1,5 +1,6 @@
 //! Freezing works at once, for what has not begun, and nothing else.
 
+use std::fs;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use sluice::base::ids::Environment;
 use sluice::ledger::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step};
 use sluice::ports::Store as _;
 
+use super::policies::assert_described;
 use super::{ISSUER, ask, audited, body, console, freeze, lift, operator, say_lift, swap, token_of, told};
 use crate::cases::nodes;
 use crate::support::clock::wait_until;
@@ -251,6 +253,37 @@ fn the_reads_of_a_caller_are_frozen_alone_and_stay_frozen_without_the_store() {
     wait_until("the store to be back", || gate.metric("sluice_store_up") == 1);
     assert_eq!(lift(&gate, scope).status, 200);
     wait_until("the reads to go on", || status() == 200);
+}
+
+/// Everything that closes money is told, also where the store cannot be asked.
+#[test]
+fn why_no_money_moves_is_told_whoever_closed_it() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let gate = console(nodes::setup(&upstream, &redis.url(), "gate")).start().ready();
+    let money = || ask(&gate, "GET", "money", &operator("o"), None);
+    let reasons = || -> Vec<(Value, Value)> {
+        let told = money().json();
+        assert_eq!(told["ready"], json!(told["reasons"] == json!([])), "{told}");
+        let reasons = told["reasons"].as_array().unwrap().iter();
+        reasons.map(|one| (one["reason"].clone(), one["frozen"].clone())).collect()
+    };
+    assert_described(&money(), "money");
+    assert_eq!(reasons(), []);
+    fs::rename(gate.path("sluice-audit"), gate.path("away")).unwrap();
+    assert_eq!(swap("r-1").send(gate.production()).status, 503);
+    wait_until("the reason to be told", || reasons() == [(json!("audit-failing"), json!(false))]);
+    assert_described(&money(), "money");
+    assert_eq!(ask(&gate, "GET", "freezes", &operator("o"), None).json()["freezes"], json!([]));
+    fs::rename(gate.path("away"), gate.path("sluice-audit")).unwrap();
+    wait_until("money to move", || swap("r-2").send(gate.production()).status == 200);
+    wait_until("the reason to be gone", || reasons().is_empty());
+    assert_eq!(freeze(&gate, json!("all")).status, 201);
+    wait_until("the freeze to be told", || reasons() == [(json!("frozen"), json!(true))]);
+    redis.go();
+    wait_until("the store to be away", || reasons().contains(&(json!("store-away"), json!(false))));
+    assert_eq!(ask(&gate, "GET", "freezes", &operator("o"), None).status, 503);
+    assert_eq!(ask(&gate, "GET", "money?x=1", &operator("o"), None).status, 400);
+    redis.come();
 }
 
 /// One gate rebuilt the Redis without what another one knew, and people froze meanwhile. The other one comes back.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::policies::assert_described;
 use super::{PEOPLE, ask, audited, body, console, in_doubt, operator, swap, token_of, told};
 use crate::support::clock::{PATIENCE, Watch};
 use crate::support::shape::{operation, path, record_of};
@@ -159,6 +160,19 @@ fn what_was_sent_is_shown_to_operators_alone() {
     );
     assert_eq!((&shown["owner"], plain("requestId")), (&json!({"issuer": "main", "subject": "test"}), "lost-4".into()));
     assert_eq!(shown["sent"], json!({"target": "/v2/wallets/swaps", "body": body("createSwap", "lost-4")}));
+    assert_described(&show(&gate, "lost-4"), "request");
+    // Whoever settles it sees what it moves.
+    let sent = body("createSwap", "lost-4");
+    let word = |name: &str| {
+        let words = shown["words"].as_array().unwrap().iter();
+        words.filter(|word| word["name"] == name).map(|word| word["text"].as_str().unwrap().to_owned()).collect::<String>()
+    };
+    assert!(word("from").contains(sent["source"]["amount"].as_str().unwrap()), "{shown}");
+    assert!(word("value").ends_with("USD, fees included"), "{shown}");
+    let to = sent["destination"]["walletAddress"].as_str().unwrap();
+    assert_eq!(shown["destination"]["name"].as_str().unwrap().to_lowercase(), to.to_lowercase());
+    let listed = ask(&gate, "GET", "requests", &operator("ops-1"), None).json();
+    assert_eq!(listed["requests"][0]["words"], shown["words"]);
     for role in ["viewer", "approver", "policy-admin"] {
         let token = token_of(PEOPLE, "p", &[role]);
         let seen = ask(&gate, "GET", "requests/production/lost-4", &token, None);

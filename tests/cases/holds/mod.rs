@@ -5,6 +5,7 @@ mod awaited;
 mod callers;
 mod judging;
 mod newcomers;
+mod ordered;
 mod path;
 mod persons;
 mod proved;
