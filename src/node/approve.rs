@@ -70,6 +70,11 @@ pub async fn vote(
         }
         let has_agreed = hold.votes.iter().any(|vote| vote.person.is_same_person(said.person));
         let text = said.text.map(str::to_owned);
+        // A hold that expired meanwhile would still be open by a time that was not compared.
+        if said.say == VoteAction::Approve && !node.clocks.compares_in_time(key.environment).await {
+            let why = "its time is not compared with a date of others yet: try again in a moment";
+            return Err(VoteError::Store(StoreFault::Away(why.to_owned())));
+        }
         let is_done = match said.say {
             VoteAction::Approve => {
                 let causes = hold.causes.digest();

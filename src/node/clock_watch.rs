@@ -38,7 +38,8 @@ pub enum DateTrust {
     /// Nobody has told a date yet.
     #[default]
     Waiting,
-    /// A date agrees, or none is asked for.
+    /// No date is asked for, and none was told: nobody knows.
+    Unasked,
     Agrees,
     Differs,
 }
@@ -73,7 +74,7 @@ enum LeapVerdict {
 impl ClockWatch {
     /// Returns a watch by which money of these environments waits until the clock of this machine is compared.
     pub fn comparing(environments: BTreeSet<Environment>) -> ClockWatch {
-        let trust = if environments.is_empty() { DateTrust::Agrees } else { DateTrust::Waiting };
+        let trust = if environments.is_empty() { DateTrust::Unasked } else { DateTrust::Waiting };
         let (trust, uncompared) = (watch::Sender::new(trust), watch::Sender::new(environments));
         ClockWatch { trust, uncompared, ..ClockWatch::default() }
     }
@@ -83,10 +84,10 @@ impl ClockWatch {
         self.trust.subscribe()
     }
 
-    /// Returns what the money of an environment goes by: where no date is asked for, the clock is taken as right.
+    /// Returns what is known of the clock of this machine for an environment whose money waits, or does not wait, for it.
     pub(super) fn trust_in(&self, environment: Environment) -> DateTrust {
         match *self.trust.borrow() {
-            DateTrust::Waiting if !self.uncompared.borrow().contains(&environment) => DateTrust::Agrees,
+            DateTrust::Waiting if !self.uncompared.borrow().contains(&environment) => DateTrust::Unasked,
             trust => trust,
         }
     }
@@ -133,7 +134,7 @@ impl ClockWatch {
     }
 
     /// Waits until the clock is compared; returns whether it was in time.
-    async fn compares_in_time(&self, environment: Environment) -> bool {
+    pub(super) async fn compares_in_time(&self, environment: Environment) -> bool {
         let mut uncompared = self.uncompared.subscribe();
         let compared = uncompared.wait_for(|waiting| !waiting.contains(&environment));
         matches!(tokio::time::timeout(COMPARED_WITHIN, compared).await, Ok(Ok(_)))
@@ -246,7 +247,7 @@ impl Node {
 pub async fn watch_own_clock(node: Arc<Node>, store: Arc<Embedded>, environments: Vec<Environment>) {
     let mut trust = node.clocks.trust();
     loop {
-        if *trust.borrow_and_update() == DateTrust::Agrees {
+        if matches!(*trust.borrow_and_update(), DateTrust::Agrees | DateTrust::Unasked) {
             store.settles_clock();
         }
         if store.is_clock_settled() {

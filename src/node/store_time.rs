@@ -24,12 +24,12 @@ impl Membership {
         let from = match node.clocks.trust_in(environment) {
             _ if !is_ahead => stored.max(journalled),
             DateTrust::Differs => stored.max(journalled),
-            DateTrust::Agrees => {
+            DateTrust::Agrees | DateTrust::Unasked => {
                 tracing::error!(
                     %environment,
                     seconds = stored.since(of_day).as_secs(),
-                    "the time in the store is ahead of this machine's clock, with which others agree: somebody wrote it, or the clock \
-                     of the Redis was wrong; this gate does not go by it"
+                    "the time in the store is ahead of this machine's clock: somebody wrote it, or the clock of the Redis was wrong; \
+                     this gate does not go by it"
                 );
                 self.store.begins_settled_at(environment, journalled.max(of_day), clock);
                 return Ok(());
@@ -47,7 +47,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Compares the clock of the Redis with that of this machine, once others agree with it; acts on a leap of the store's
+    /// Compares the clock of the Redis with that of this machine, once others agree with it, or at once where nobody is
+    /// asked; acts on a leap of the store's
     /// clock, on a time that somebody wrote, and on a pause of this machine.
     pub(super) async fn judges_time(
         &self,
@@ -56,8 +57,9 @@ impl Membership {
         heard: &HeartbeatReply,
     ) -> Result<(), StoreFault> {
         if !self.store.is_settled(environment) {
-            if node.clocks.trust_in(environment) == DateTrust::Agrees {
-                self.store.settles(environment, of_day(node));
+            let trust = node.clocks.trust_in(environment);
+            if matches!(trust, DateTrust::Agrees | DateTrust::Unasked) {
+                self.store.settles(environment, of_day(node), trust == DateTrust::Agrees);
             }
         } else {
             self.follows_people(node, environment)?;

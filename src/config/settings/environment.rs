@@ -74,7 +74,8 @@ macro_rules! settings {
                 absent: Absent::Means("true"),
                 doc: "Whether a start asks `upstream` for its date (`HEAD`, without a token), and pays only when that date,\n\
                       or the one of an issuer's keys, agrees with this machine's clock within 60 s. `false`: money moves\n\
-                      before anybody told a date; one that differs still closes money.",
+                      before anybody told a date, so that a clock that is wrong at a start ends limits and claims of an\n\
+                      embedded store early; one that differs still closes money.",
             },
             Setting {
                 name: "unlisted",

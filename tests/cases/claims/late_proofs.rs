@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::told;
 use super::violations::stricter;
+use crate::cases::console::in_force::take_force;
 use crate::cases::console::{ask, console, lift, operator};
 use crate::cases::nodes::setup;
 use crate::support::clock::{PATIENCE, Watch, wait_until};
@@ -231,10 +232,12 @@ fn what_people_called_absent_is_never_told_as_certainly_not_executed() {
     let schemas = setup.path("schemas");
     stricter(&schemas);
     let gate = setup.set("catalog", "schemas", schemas.to_str().unwrap()).start();
+    take_force(&gate);
     assert_unproven(&gate, "400 INVALID_REQUEST unknown");
 
     let setup = gate.end().set("catalog", "schemas", concat!(env!("CARGO_MANIFEST_DIR"), "/schemas"));
     let gate = setup.file("policies/everything.toml", HOLDS).start();
+    take_force(&gate);
     let held = swap(&id).send(gate.production());
     assert_eq!(told(&held), "202 - held", "{held}");
     let cancel = format!("/sluice/v1/holds/{}/cancel", held.json()["hold"]["id"].as_str().unwrap());

@@ -55,6 +55,13 @@ fn agree(gate: &Gate, version: &str) {
     }
 }
 
+/// Two people have the set that waits take force.
+pub(in crate::cases) fn take_force(gate: &Gate) {
+    let waiting = candidate(gate);
+    agree(gate, &waiting);
+    wait_until("the set is in force", || version(gate) == waiting);
+}
+
 fn pay(gate: &Gate, request_id: &str, amount: &str) -> Answer {
     let body = json!({
         "requestId": request_id,
@@ -186,8 +193,8 @@ fn a_contract_that_binds_otherwise_waits_also_where_one_person_may_loosen_the_po
     assert_eq!(version(&gate), first);
     let gate = gate.end().start();
     assert_eq!((version(&gate), candidate(&gate)), (first, waiting.clone()));
-    agree(&gate, &waiting);
-    wait_until("the contract is in force", || version(&gate) == waiting);
+    take_force(&gate);
+    assert_eq!(version(&gate), waiting);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod crowds;
 mod freezing;
 mod history;
 mod hostile;
-mod in_force;
+pub(super) mod in_force;
 mod moved;
 mod payments;
 pub(super) mod policies;

@@ -165,7 +165,10 @@ fn what_was_sent_is_shown_to_operators_alone() {
     let sent = body("createSwap", "lost-4");
     let word = |name: &str| {
         let words = shown["words"].as_array().unwrap().iter();
-        words.filter(|word| word["name"] == name).map(|word| word["text"].as_str().unwrap().to_owned()).collect::<String>()
+        words
+            .filter(|word| word["name"] == name)
+            .map(|word| word["text"].as_str().unwrap().to_owned())
+            .collect::<String>()
     };
     assert!(word("from").contains(sent["source"]["amount"].as_str().unwrap()), "{shown}");
     assert!(word("value").ends_with("USD, fees included"), "{shown}");

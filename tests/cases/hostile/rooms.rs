@@ -7,7 +7,7 @@ use serde_json::json;
 use super::wait_until;
 use crate::support::shape::ID;
 use crate::support::token::{claims, signed};
-use crate::support::{Call, Caller, Gate, Setup, Upstream, get, post};
+use crate::support::{Act, Call, Caller, Gate, Setup, Upstream, get, post};
 
 const LIMIT: usize = 1000;
 /// The part that arrives of a body that is as long as the limit.
@@ -109,4 +109,26 @@ fn two_callers_at_their_limits_leave_room_for_a_third() {
         assert_eq!(large.send(gate.production()).status, 200);
     }
     drop(holding);
+}
+
+/// A caller with calls that upstream does not answer.
+#[test]
+fn one_caller_leaves_room_for_the_calls_of_others() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).limit("calls", 4).start();
+    let read = |who: &str| by(who, get("/v2/users"));
+    let slow = |nth: usize| {
+        upstream.next(Act::silence().hang());
+        let mut caller = Caller::connect(gate.production());
+        caller.send(read("greedy").bytes());
+        upstream.wait_for(nth);
+        caller
+    };
+    let slow: Vec<Caller> = (0..2).map(slow).collect();
+    let refused = read("greedy").send(gate.production());
+    assert_eq!((refused.status, refused.code()), (503, "OVERLOADED".to_owned()), "{refused}");
+    assert!(refused.text().contains("limits.calls"), "{refused}");
+    assert_eq!(read("another").send(gate.production()).status, 200);
+    drop(slow);
+    wait_until("its share to be free", || read("greedy").send(gate.production()).status == 200);
 }

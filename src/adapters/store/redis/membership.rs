@@ -322,9 +322,10 @@ impl RedisStore {
         self.pace(environment).begin_settled(of_day, clock);
     }
 
-    /// Compares the clock of the Redis, as the last heartbeat found it, with a time of day that others agree with.
-    pub fn settles(&self, environment: Environment, of_day: StoreTime) {
-        self.pace(environment).settle(of_day);
+    /// Compares the clock of the Redis, as the last heartbeat found it, with a time of day, and says whether others agree with
+    /// that.
+    pub fn settles(&self, environment: Environment, of_day: StoreTime, is_agreed: bool) {
+        self.pace(environment).settle(of_day, is_agreed);
     }
 
     /// Whether this gate has compared the clock of the Redis with the time of day.

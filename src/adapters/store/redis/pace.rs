@@ -107,17 +107,30 @@ impl StorePace {
         self.state().is_settled
     }
 
-    /// Compares the clock of the Redis with a time of day that others agree with. If they are alike, the clock is right; if
-    /// not, it leapt while this gate was down.
-    pub fn settle(&self, of_day: StoreTime) {
+    /// Compares the clock of the Redis with a time of day. If they are alike, the clock is right. If not, it leapt while this
+    /// gate was down; or the time of day is wrong, where nobody said that it agrees: then the time goes on as it did.
+    pub fn settle(&self, of_day: StoreTime, is_agreed: bool) {
         let mut state = self.state();
         let Some(last) = state.last else { return };
         let elapsed = SystemClock.elapsed();
         let passed = elapsed.saturating_sub(last.within.1);
         let clock = last.clock.plus(passed);
-        let expected = state.anchor.map_or(of_day, |anchor| anchor.expected(elapsed).max(of_day));
+        let known = state.anchor.map(|anchor| anchor.expected(elapsed));
+        let expected = known.map_or(of_day, |known| known.max(of_day));
         let is_alike = clock.since(expected).max(expected.since(clock)) <= ALIKE_AT_START;
-        let right = if is_alike { clock } else { expected };
+        let right = match known {
+            _ if is_alike => clock,
+            Some(known) if !is_agreed => known,
+            Some(_) => expected,
+            // A store of which nothing is known has nothing that a wrong time could end.
+            None => {
+                if is_agreed {
+                    of_day
+                } else {
+                    clock
+                }
+            }
+        };
         state.anchor = Some(ClockAnchor::new(right, elapsed));
         (state.shift, state.is_settled, state.leap) = (0, true, None);
         // A time that was told before was not compared.
@@ -232,9 +245,28 @@ mod tests {
         pace.begin(seconds(1_000), seconds(clock));
         pace.compare(reading(clock, 1_000, 0, 0));
         assert!(!pace.is_settled() && leap(&pace).is_none(), "whatever leaps is not its own to judge yet");
-        pace.settle(seconds(of_day));
+        pace.settle(seconds(of_day), true);
         pace.compare(reading(clock, 1_000, 0, 0));
         pace
+    }
+
+    #[test]
+    fn a_time_of_day_that_nobody_confirmed_brings_no_other_time() {
+        for (clock, of_day, wanted) in [
+            (1_000, 1_000, None),
+            (173_800, 173_800, None),
+            // One of the two is wrong.
+            (173_800, 1_000, Some(172_800)),
+            (173_800, 800_000, Some(172_800)),
+            (1_000, 173_800, None),
+        ] {
+            let pace = StorePace::default();
+            pace.begin(seconds(1_000), seconds(clock));
+            pace.compare(reading(clock, 1_000, 0, 0));
+            pace.settle(seconds(of_day), false);
+            pace.compare(reading(clock, 1_000, 0, 0));
+            assert_eq!(leap(&pace), wanted, "{clock} {of_day}");
+        }
     }
 
     #[test]
@@ -267,7 +299,7 @@ mod tests {
         pace.begin(seconds(1_000), seconds(173_800));
         assert_eq!(words(&pace)[2], "-172800000000");
         pace.compare(reading(173_800, 1_000, 0, 0));
-        pace.settle(seconds(173_800));
+        pace.settle(seconds(173_800), true);
         assert_eq!(words(&pace)[2], "");
         assert!(words(&pace)[0].starts_with("1738"));
     }
