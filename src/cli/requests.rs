@@ -163,10 +163,10 @@ const REQUEST_COLUMNS: [TableColumn; 8] = [
     TableColumn { head: "REQUEST", is_whole: true, cell: |request| text_at(request, "/name") },
     TableColumn { head: "STATE", is_whole: false, cell: |request| text_at(request, "/state") },
     TableColumn { head: "OPERATION", is_whole: false, cell: |request| text_at(request, "/operation") },
-    TableColumn { head: "MOVES", is_whole: false, cell: moves },
     TableColumn { head: "BY", is_whole: false, cell: owner },
     TableColumn { head: "SINCE", is_whole: false, cell: since },
     TableColumn { head: "WHY", is_whole: false, cell: doubt_in_words },
+    TableColumn { head: "MOVES", is_whole: false, cell: moves },
 ];
 
 fn owner(request: &Value) -> String {
