@@ -28,7 +28,7 @@ pub(super) struct UnverifiedStore {
 
 /// Opens the file of the configured store.
 pub(super) fn open_store(config: &Config, seals: &Seals) -> Result<Embedded, OpenError> {
-    let options = Options { seals: seals.clone(), ..Options::default() };
+    let options = Options { seals: seals.clone(), trusts_clock: false, ..Options::default() };
     Embedded::open(&config.store.folder, Arc::new(SystemClock), options)
 }
 

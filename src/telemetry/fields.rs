@@ -80,6 +80,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("remedy", "what to do about a fault"),
     ("request_id", "of a request: `X-Request-Id`, the caller's own or a new one"),
     ("rules", "the ids of the rules and limits that decided"),
+    ("seconds", "how far a time is ahead, in seconds"),
     ("sequence", "the number of a file of the audit chain"),
     ("settings", "settings that have changed and need a restart"),
     ("signed", "how many lines of a log a witness has signed"),

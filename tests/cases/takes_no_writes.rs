@@ -146,14 +146,15 @@ fn a_gate_that_starts_on_a_redis_that_refuses_writes_serves_reads_and_becomes_wh
 fn the_console_says_that_the_store_refuses_writes_and_why() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let gate = console(setup(&upstream, &redis.url(), "left")).start().ready();
-    let listed = || ask(&gate, "GET", "freezes", &operator("ops-1"), None);
-    assert_eq!(listed().json()["stops"], serde_json::json!([]));
+    let listed = || ask(&gate, "GET", "money", &operator("ops-1"), None);
+    assert_eq!(listed().json()["reasons"], serde_json::json!([]));
     let [way, ..] = WAYS;
     (way.refuse)(&redis);
     assert_refusing(&gate, &way);
     let answer = listed();
     assert_eq!(answer.status, 200, "{answer}");
-    let stops = &answer.json()["stops"];
+    assert_eq!(ask(&gate, "GET", "freezes", &operator("ops-1"), None).status, 200);
+    let stops = &answer.json()["reasons"];
     assert_eq!(stops[0]["reason"], "store-refuses-writes", "{answer}");
     assert!(stops[0]["text"].as_str().unwrap().contains(way.words), "{answer}");
     let body = serde_json::json!({"environment": "production", "scope": "all", "reason": "a drill"});
@@ -162,7 +163,7 @@ fn the_console_says_that_the_store_refuses_writes_and_why() {
     assert!(refused.text().contains("refuses writes: its memory is full"), "{refused}");
     (way.accept)(&redis);
     assert_whole(&gate, &way);
-    assert_eq!(listed().json()["stops"], serde_json::json!([]));
+    wait_until("money to move", || listed().json()["reasons"] == serde_json::json!([]));
 }
 
 /// On a Redis that nobody used before, nothing can be created either.

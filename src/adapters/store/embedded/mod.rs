@@ -59,14 +59,22 @@ pub struct Options {
     pub readers: usize,
     /// The memory that may keep pages of the file.
     pub cache_bytes: usize,
+    /// Whether the time of day counts at once. A gate waits until it is compared with a date of others.
+    pub trusts_clock: bool,
     /// The keys that seal the sum of the content.
     pub seals: Seals,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        let seals = Seals::default();
-        Options { deadline: Duration::from_secs(5), queue: 1024, readers: 32, cache_bytes: CACHE_BYTES, seals }
+        Options {
+            deadline: Duration::from_secs(5),
+            queue: 1024,
+            readers: 32,
+            cache_bytes: CACHE_BYTES,
+            trusts_clock: true,
+            seals: Seals::default(),
+        }
     }
 }
 
@@ -102,7 +110,8 @@ impl Embedded {
     fn within(folder: &Path, may_create: bool, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let medium = Arc::new(locked(folder, may_create)?);
         let expected = boot_clock::expected(folder, clock.elapsed());
-        let start = expected.map_or(TickerStart::Unknown, TickerStart::Expected);
+        let unknown = if options.trusts_clock { TickerStart::OfDay } else { TickerStart::Unknown };
+        let start = expected.map_or(unknown, TickerStart::Expected);
         let mut store = Embedded::on(medium, clock, options, start)?;
         store.folder = Some(folder.to_owned());
         store.keep_time();
