@@ -246,12 +246,17 @@ fn token_of_environment() -> anyhow::Result<String> {
 /// Returns the URL of a console that listens at this address.
 fn address(listen: SocketAddr, is_tls: bool) -> String {
     let scheme = if is_tls { "https" } else { "http" };
+    format!("{scheme}://{}", near(listen))
+}
+
+/// Returns the address at which this machine reaches a listener.
+pub(super) fn near(listen: SocketAddr) -> SocketAddr {
     let here: IpAddr = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    format!("{scheme}://{}", SocketAddr::new(here, listen.port()))
+    SocketAddr::new(here, listen.port())
 }
 
 fn describe_request_error(base: &str, error: &reqwest::Error) -> anyhow::Error {

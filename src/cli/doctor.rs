@@ -1,11 +1,13 @@
 //! `sluice doctor`: checks the store and the gates that share it, and reports each problem with its remedy.
 
+mod console_listener;
 mod following;
 mod hold_room;
 mod money;
 mod refusals;
 mod report;
 mod running;
+mod surroundings;
 mod witnesses;
 
 use std::collections::BTreeMap;
@@ -19,12 +21,13 @@ use tokio::runtime::Runtime;
 use self::money::check_money;
 use self::report::{DoctorReport, NodeState};
 use super::output::OutputFormat;
-use super::{ExitReason, Sources, print};
+use super::{ExitReason, Sources, print, read_config};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::{FenceStop, ShardConnections};
 use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
 use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
+use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::config::{Config, RedisConfig, StoreKind};
 use crate::ledger::{StoreFault, StoreTime, WriteRefusal};
@@ -46,7 +49,7 @@ const MAX_CLOCK_DIFFERENCE_MICROS: i64 = 1_000_000;
 /// Check the store, whether money is open, and the gates that share the store
 ///
 /// Reads the configuration, connects to its store and to upstream, and asks the gate that runs on this machine over its
-/// probes; changes nothing. Every problem has a remedy.
+/// probes, and its console; changes nothing. Every problem has a remedy.
 ///
 /// Exits with 0 if all is well, 7 if there are problems while money moves, 8 if money is closed in an environment, 9 if
 /// something is unknown, and 1 if the command itself failed.
@@ -60,14 +63,14 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
-    let loaded = arguments.sources.load().map_err(|findings| {
-        let lines: Vec<String> = findings.iter().filter(|one| one.is_error()).map(ToString::to_string).collect();
-        anyhow!("the configuration cannot be used; `sluice check` shows more:\n{}", lines.join("\n"))
+    let config = read_config(&arguments.sources.config_file()).map_err(|findings| {
+        anyhow!("the configuration cannot be used; `sluice check` shows more:\n{}", errors_of(&findings).join("\n"))
     })?;
-    let (config, runtime) = (loaded.config, Runtime::new()?);
-    let policies = loaded.policies.policies.version().to_owned();
+    let (config, runtime) = (config.config, Runtime::new()?);
     let environments = config.environments.iter().map(|of| of.environment).collect();
     let mut report = DoctorReport::of(environments);
+    let policies = policies_of(&arguments.sources, &mut report);
+    let policies = policies.as_deref();
     if config.store.allow_plain {
         report.find(
             "`store.allow_plain` is set: whoever writes the store can plant records",
@@ -75,19 +78,36 @@ pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
         );
     }
     match (config.store.kind, &config.redis) {
-        (StoreKind::Redis, Some(of)) => runtime.block_on(check_redis(&config, of, &policies, &mut report))?,
+        (StoreKind::Redis, Some(of)) => runtime.block_on(check_redis(&config, of, policies, &mut report))?,
         (StoreKind::Redis, None) => report.find("no Redis is configured", "set `redis.url`"),
-        (StoreKind::Embedded, _) => runtime.block_on(check_embedded(&config, &policies, &mut report))?,
+        (StoreKind::Embedded, _) => runtime.block_on(check_embedded(&config, policies, &mut report))?,
     }
-    runtime.block_on(running::check_upstreams(&config, &mut report));
+    runtime.block_on(surroundings::check_upstreams(&config, &mut report));
     print(&arguments.output.text(|| report.lines(), || report.json(), Some("checks")))?;
     Ok(report.ending())
+}
+
+/// Returns the version of the configured policies. Where they or the contract have errors, a running gate goes on with its
+/// former ones: so this is a problem, and not the end of the command.
+fn policies_of(sources: &Sources, report: &mut DoctorReport) -> Option<String> {
+    let findings = match sources.load() {
+        Ok(loaded) => return Some(loaded.policies.policies.version().to_owned()),
+        Err(findings) => errors_of(&findings),
+    };
+    let first = findings.first().and_then(|finding| finding.lines().next()).unwrap_or_default();
+    let remedy = "`sluice check` shows all errors: correct them, or bring the former files back";
+    report.problem("policies", None, &format!("cannot be used: {first}"), remedy);
+    None
+}
+
+fn errors_of(findings: &[Finding]) -> Vec<String> {
+    findings.iter().filter(|one| one.is_error()).map(ToString::to_string).collect()
 }
 
 async fn check_redis(
     config: &Config,
     of: &RedisConfig,
-    policies: &str,
+    policies: Option<&str>,
     report: &mut DoctorReport,
 ) -> anyhow::Result<()> {
     report.kind = "redis";
@@ -151,12 +171,13 @@ async fn check_redis(
     // The other gates are asked through the store; only one of this configuration has its probes and disks here.
     if report.is_live(config.store.node.as_str()) {
         running::check(config, policies, report).await;
-        running::check_disks(config, report);
+        console_listener::check(config, report).await;
+        surroundings::check_disks(config, report);
     }
     Ok(())
 }
 
-async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorReport) -> anyhow::Result<()> {
+async fn check_embedded(config: &Config, policies: Option<&str>, report: &mut DoctorReport) -> anyhow::Result<()> {
     report.kind = "embedded";
     let folder = &config.store.folder;
     if !folder.join(FILE).exists() {
@@ -170,7 +191,7 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
     let options = Options { seals: seals(config)?, ..Options::default() };
     match Embedded::open(folder, Arc::new(SystemClock), options) {
         Ok(store) => {
-            let state = running::check_content(&store, report);
+            let state = surroundings::check_content(&store, report);
             let killed = "; its gate was killed, so its last calls may be in the journal alone";
             let behind = if store.needs_journal() { killed } else { "" };
             report.store = format!("`{}`, {state}; no gate serves from it{behind}", folder.display());
@@ -187,6 +208,7 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
         Err(OpenError::Locked(_)) => {
             report.store = format!("`{}`, a gate serves from it", folder.display());
             running::check(config, policies, report).await;
+            console_listener::check(config, report).await;
         }
         Err(error) => {
             report.store = "cannot be opened".to_owned();
@@ -196,7 +218,7 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
             );
         }
     }
-    running::check_disks(config, report);
+    surroundings::check_disks(config, report);
     Ok(())
 }
 
@@ -381,4 +403,26 @@ fn node_state(heard: &HeartbeatReply, member: &Member) -> NodeState {
 
 fn age(now: StoreTime, then: StoreTime) -> Duration {
     now.since(then)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_that_differ_are_named_with_what_they_have() {
+        let mut live = LiveGates::default();
+        for (version, node) in [("0.2.0", "left"), ("0.2.1", "right"), ("0.2.0", "third")] {
+            live.software.entry(version.to_owned()).or_default().push(node.to_owned());
+            live.policies.entry("one digest".to_owned()).or_default().push(node.to_owned());
+        }
+        let mut report = DoctorReport::of(vec![Environment::Production]);
+        report.money(Environment::Production, true);
+        live.compare(Environment::Production, &mut report);
+        let lines = report.lines();
+        let problem = "PROBLEM: production: gates run different versions: 0.2.0 (left, third); 0.2.1 (right)\n  \
+                       remedy: this is normal during an upgrade; finish it\n";
+        assert!(lines.contains(problem) && lines.matches("PROBLEM").count() == 1, "{lines}");
+        assert_eq!(report.ending(), ExitReason::Unwell);
+    }
 }

@@ -129,7 +129,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "payments export",
         &[
             "sluice payments export --from 2026-11-01 --until 2026-11-30 --format csv",
-            "sluice payments export --statement 2026-11-20",
+            "sluice payments export --statement 2026-11-20 --output json",
         ],
     ),
     ("payments verify", &["sluice payments verify payments-20261201080000-1.jsonl --audit sluice-audit"]),

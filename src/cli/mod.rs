@@ -25,6 +25,7 @@ mod pages;
 mod policies;
 mod payments;
 mod policy;
+mod progress;
 mod nodes;
 mod requests;
 mod serve;

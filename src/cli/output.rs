@@ -80,6 +80,7 @@ fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
 }
 
 /// A column of a table.
+#[derive(Clone, Copy)]
 pub(super) struct TableColumn {
     pub head: &'static str,
     /// Whether its cells are always whole, because people copy them.
@@ -87,32 +88,78 @@ pub(super) struct TableColumn {
     pub cell: fn(&Value) -> String,
 }
 
-/// Formats rows as a table that fits the terminal, if the output is one; cells that are cut end with `…`.
-pub(super) fn table(columns: &[TableColumn], rows: &[Value]) -> String {
+/// The columns of a table, and those that a narrow terminal can do without.
+#[derive(Clone, Copy)]
+pub(super) struct TableLayout<'c> {
+    pub columns: &'c [TableColumn],
+    /// The heads of columns that are left out where there is no room, the first of them first.
+    pub spare: &'c [&'static str],
+}
+
+impl<'c, const N: usize> From<&'c [TableColumn; N]> for TableLayout<'c> {
+    fn from(columns: &'c [TableColumn; N]) -> TableLayout<'c> {
+        TableLayout { columns, spare: &[] }
+    }
+}
+
+/// Formats rows as a table that fits the terminal, if the output is one; cells that are cut end with `…`, and a last line
+/// names the columns that are left out.
+pub(super) fn table<'c>(layout: impl Into<TableLayout<'c>>, rows: &[Value]) -> String {
     fitted(
-        columns,
+        layout.into(),
         rows,
         tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0),
     )
 }
 
-fn fitted(columns: &[TableColumn], rows: &[Value], width: Option<usize>) -> String {
-    let heads = columns.iter().map(|column| column.head.to_owned()).collect();
-    let cells = rows.iter().map(|row| columns.iter().map(|column| visible(&(column.cell)(row)).into_owned()).collect());
-    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(cells).collect();
-    let widest = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
-    let mut widths: Vec<usize> = (0..columns.len()).map(|at| widest(at).unwrap_or(0)).collect();
-    let gaps = GAP.len().saturating_mul(columns.len().saturating_sub(1));
-    while width.is_some_and(|width| widths.iter().sum::<usize>().saturating_add(gaps) > width) {
-        let cut = widths.iter_mut().zip(columns).filter(|(width, column)| !column.is_whole && **width > MIN_COLUMN);
-        let Some((widest, _)) = cut.max_by_key(|(width, _)| **width) else { break };
-        *widest = widest.saturating_sub(1);
+/// A column with its cells, the head first.
+struct FilledColumn {
+    column: TableColumn,
+    cells: Vec<String>,
+    width: usize,
+}
+
+impl FilledColumn {
+    fn of(column: TableColumn, rows: &[Value]) -> FilledColumn {
+        let cells = rows.iter().map(|row| visible(&(column.cell)(row)).into_owned());
+        let cells: Vec<String> = std::iter::once(column.head.to_owned()).chain(cells).collect();
+        let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        FilledColumn { column, cells, width }
     }
-    let line = |cells: &Vec<String>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| padded(cell, *width));
-        format!("{}\n", padded.collect::<Vec<_>>().join(GAP).trim_end())
+
+    /// Returns the width to which it can be cut.
+    fn least(&self) -> usize {
+        if self.column.is_whole { self.width } else { self.width.min(MIN_COLUMN) }
+    }
+}
+
+fn fitted(layout: TableLayout<'_>, rows: &[Value], room: Option<usize>) -> String {
+    let mut columns: Vec<FilledColumn> = layout.columns.iter().map(|column| FilledColumn::of(*column, rows)).collect();
+    let all = |columns: &[FilledColumn], width: fn(&FilledColumn) -> usize| {
+        let gaps = GAP.len().saturating_mul(columns.len().saturating_sub(1));
+        columns.iter().map(width).sum::<usize>().saturating_add(gaps)
     };
-    lines.iter().map(line).collect()
+    let mut left_out = Vec::new();
+    for head in layout.spare {
+        if room.is_some_and(|room| all(&columns, FilledColumn::least) > room) {
+            columns.retain(|one| one.column.head != *head);
+            left_out.push(*head);
+        }
+    }
+    while room.is_some_and(|room| all(&columns, |one| one.width) > room) {
+        let cut = columns.iter_mut().filter(|one| one.width > one.least());
+        let Some(widest) = cut.max_by_key(|one| one.width) else { break };
+        widest.width = widest.width.saturating_sub(1);
+    }
+    let line = |nth: usize| {
+        let cells = columns.iter().map(|one| padded(one.cells.get(nth).map_or("", String::as_str), one.width));
+        format!("{}\n", cells.collect::<Vec<_>>().join(GAP).trim_end())
+    };
+    let mut text: String = (0..=rows.len()).map(line).collect();
+    if !left_out.is_empty() {
+        text.push_str(&format!("no room for: {} (`--output csv` has all)\n", left_out.join(", ")));
+    }
+    text
 }
 
 fn padded(cell: &str, width: usize) -> String {
@@ -151,13 +198,27 @@ mod tests {
             TableColumn { head: "WHY", is_whole: false, cell: |row| text_at(row, "/why") },
         ];
         let rows = [json!({"id": "0123456789abcdef", "why": "a long reason with many words"}), json!({"id": "b"})];
-        let wide = fitted(&columns, &rows, None);
+        let fitted = |rows: &[Value], room| fitted((&columns).into(), rows, room);
+        let wide = fitted(&rows, None);
         assert_eq!(
             wide,
             "ID                WHY\n0123456789abcdef  a long reason with many words\nb                 -\n"
         );
-        let narrow = fitted(&columns, &rows, Some(30));
+        let narrow = fitted(&rows, Some(30));
         assert_eq!(narrow, "ID                WHY\n0123456789abcdef  a long reas…\nb                 -\n");
-        assert!(fitted(&columns, &rows, Some(10)).contains("0123456789abcdef  a long …"));
+        assert!(fitted(&rows, Some(10)).contains("0123456789abcdef  a long …"));
+    }
+    #[test]
+    fn spare_columns_are_left_out_where_there_is_no_room_for_them() {
+        let columns = [
+            TableColumn { head: "ID", is_whole: true, cell: |row| text_at(row, "/id") },
+            TableColumn { head: "VALUE", is_whole: true, cell: |row| text_at(row, "/value") },
+            TableColumn { head: "FROM", is_whole: true, cell: |row| text_at(row, "/from") },
+        ];
+        let rows = [json!({"id": "0123456789", "value": "25.50", "from": "0xAB"})];
+        let at = |room| fitted(TableLayout { columns: &columns, spare: &["FROM", "VALUE"] }, &rows, Some(room));
+        assert_eq!(at(23), "ID          VALUE  FROM\n0123456789  25.50  0xAB\n");
+        assert_eq!(at(22), "ID          VALUE\n0123456789  25.50\nno room for: FROM (`--output csv` has all)\n");
+        assert_eq!(at(16), "ID\n0123456789\nno room for: FROM, VALUE (`--output csv` has all)\n");
     }
 }

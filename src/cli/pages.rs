@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::console::ConsoleCall;
-use super::output::{TableColumn, table};
+use super::output::{TableLayout, table};
 use crate::base::word_enum::word_enum;
 
 word_enum! {
@@ -38,12 +38,12 @@ impl Pages {
 }
 
 /// Formats a list as a table, followed by how to get the next page; returns `none` for an empty list.
-pub(super) fn list_as_table(answer: &Value, name: &str, columns: &[TableColumn], none: &str) -> String {
+pub(super) fn list_as_table<'c>(answer: &Value, name: &str, layout: impl Into<TableLayout<'c>>, none: &str) -> String {
     let rows = answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let more = answer["next"].as_str().map_or_else(String::new, |next| format!("more: --after {next}\n"));
     match (rows.is_empty(), more.is_empty()) {
         (true, true) => format!("{none}\n"),
         (true, false) => more,
-        (false, _) => format!("{}{more}", table(columns, &rows)),
+        (false, _) => format!("{}{more}", table(layout, &rows)),
     }
 }

@@ -1,7 +1,7 @@
 //! `sluice store`: exports, imports and backs up a whole store while no gate serves from it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use tokio::runtime::Runtime;
 
 use super::create_store::create;
+use super::progress::ProgressLine;
 use super::{ExitReason, Sources, configuration_error, print};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::ShardConnections;
@@ -150,7 +151,7 @@ fn export(store: &StorePlace, output: Option<&Path>) -> anyhow::Result<()> {
 
 fn export_by(output: Option<&Path>, lines: ExportLines<'_>) -> anyhow::Result<()> {
     let Some(output) = output else {
-        let mut progress = StoreProgress::new("written");
+        let mut progress = ProgressLine::counting("lines written", PROGRESS_INTERVAL).unless_printing();
         lines(&mut BufWriter::new(io::stdout().lock()), &mut |count| progress.show(count))?;
         progress.end();
         return Ok(());
@@ -167,7 +168,7 @@ fn write_new(output: &Path, lines: ExportLines<'_>) -> anyhow::Result<u64> {
         .mode(0o600)
         .open(output)
         .with_context(|| format!("`{}` cannot be written", output.display()))?;
-    let mut progress = StoreProgress::new("written");
+    let mut progress = ProgressLine::counting("lines written", PROGRESS_INTERVAL);
     let mut out = BufWriter::new(&file);
     let written = lines(&mut out, &mut |count| progress.show(count));
     progress.end();
@@ -195,7 +196,7 @@ fn import(store: &StorePlace, input: Option<&Path>, node: Option<&NodeId>) -> an
             let redis = RedisTransfer::connect(&store.sources)?;
             // A part of an export would have to be removed by hand.
             if let Some(input) = input {
-                read_by(input, "verified", &mut embedded::verify)?;
+                read_by(input, "lines verified", &mut embedded::verify)?;
             }
             import_by(input, &mut |lines, progress| redis.import(lines, node, progress))?
         }
@@ -208,17 +209,17 @@ fn import(store: &StorePlace, input: Option<&Path>, node: Option<&NodeId>) -> an
 
 fn import_by(input: Option<&Path>, into: ImportLines<'_>) -> anyhow::Result<u64> {
     let Some(input) = input else {
-        let mut progress = StoreProgress::new("imported");
+        let mut progress = ProgressLine::counting("lines imported", PROGRESS_INTERVAL);
         let imported = into(&mut io::stdin().lock(), &mut |count| progress.show(count));
         progress.end();
         return imported.context("the standard input is not imported");
     };
-    read_by(input, "imported", into)
+    read_by(input, "lines imported", into)
 }
 
-fn read_by(input: &Path, word: &'static str, into: ImportLines<'_>) -> anyhow::Result<u64> {
+fn read_by(input: &Path, words: &'static str, into: ImportLines<'_>) -> anyhow::Result<u64> {
     let file = File::open(input).with_context(|| format!("`{}` cannot be read", input.display()))?;
-    let mut progress = StoreProgress::new(word);
+    let mut progress = ProgressLine::counting(words, PROGRESS_INTERVAL);
     let read = into(&mut BufReader::new(file), &mut |count| progress.show(count));
     progress.end();
     read.with_context(|| format!("`{}` is not imported", input.display()))
@@ -271,7 +272,7 @@ impl RedisTransfer {
     /// Writes an export into a new file, and reads it back.
     fn backup(&self, output: &Path) -> anyhow::Result<u64> {
         let written = write_new(output, &mut |out, progress| self.export(out, progress))?;
-        let mut progress = StoreProgress::new("verified");
+        let mut progress = ProgressLine::counting("lines verified", PROGRESS_INTERVAL);
         let read = File::open(output)
             .map_err(TransferError::File)
             .and_then(|file| embedded::verify(&mut BufReader::new(file), &mut |count| progress.show(count)));
@@ -294,30 +295,4 @@ fn node(text: &str) -> anyhow::Result<NodeId> {
     NodeId::parse(text).ok_or_else(|| {
         anyhow!("a node name has 1 to 64 characters of `A-Za-z0-9._-` and begins with a letter or a digit")
     })
-}
-
-/// A progress line on a terminal.
-struct StoreProgress {
-    word: &'static str,
-    is_shown: bool,
-    was_shown: bool,
-}
-
-impl StoreProgress {
-    fn new(word: &'static str) -> StoreProgress {
-        StoreProgress { word, is_shown: io::stderr().is_terminal(), was_shown: false }
-    }
-
-    fn show(&mut self, count: u64) {
-        if self.is_shown && count.is_multiple_of(PROGRESS_INTERVAL) {
-            self.was_shown = true;
-            eprint!("\r{count} lines {}", self.word);
-        }
-    }
-
-    fn end(self) {
-        if self.was_shown {
-            eprintln!();
-        }
-    }
 }

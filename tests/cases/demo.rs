@@ -40,7 +40,7 @@ impl Demo {
         let links = ["ops-3, who approves      ", "finance-1, who approves  ", "ops-1, who operates      "];
         let links = links.map(|who| (who.trim().split(',').next().unwrap().to_owned(), rest(&read("links"), who)));
         let token = rest(&read("env"), "TOKEN=");
-        after("The store is in the Redis");
+        after("What earlier demos executed in this Redis");
         std::thread::spawn(move || lines.for_each(drop));
         Demo { child, production, links: links.into(), token }
     }

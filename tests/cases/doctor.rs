@@ -1,6 +1,9 @@
 //! What the doctor says of the store and of the gates that share it.
 
+mod states;
+
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -112,14 +115,23 @@ fn the_doctor_says_what_is_wrong_with_a_redis_that_is_away_or_unfit() {
     assert!(findings(&said).contains("does not answer"), "{said}");
 }
 
-/// The configuration of a running gate with the address that its probes really have.
+/// The configuration of a running gate with the addresses that its probes and its console really have.
 pub(super) fn config_of(gate: &Gate) -> PathBuf {
     let config = gate.path("doctor.toml");
-    let written = fs::read_to_string(gate.path("sluice.toml")).unwrap();
-    let [before, after] = ["127.0.0.1:0".to_owned(), gate.probes().to_string()].map(|at| format!("listen = {at:?}"));
-    let (other, probes) = written.split_once("[probes]").unwrap();
-    fs::write(&config, format!("{other}[probes]{}", probes.replacen(&before, &after, 1))).unwrap();
+    let mut text = listening(&fs::read_to_string(gate.path("sluice.toml")).unwrap(), "probes", gate.probes());
+    if let Some(console) = gate.console() {
+        text = listening(&text, "console", console);
+    }
+    fs::write(&config, text).unwrap();
     config
+}
+
+/// A configuration with another address of this listener.
+fn listening(config: &str, section: &str, address: SocketAddr) -> String {
+    let (before, rest) = config.split_once(&format!("[{section}]\n")).unwrap();
+    let (at, _) = rest.match_indices("listen = ").next().unwrap();
+    let end = rest[at..].find('\n').map_or(rest.len(), |length| at + length);
+    format!("{before}[{section}]\n{}listen = \"{address}\"{}", &rest[..at], &rest[end..])
 }
 
 /// What it says of a running gate: its exit code, lines and JSON.

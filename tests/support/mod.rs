@@ -19,6 +19,7 @@ pub mod shared;
 #[path = "../../src/base/webauthn/tests/soft_key.rs"]
 pub mod soft_key;
 pub mod split;
+pub mod terminal;
 pub mod tls;
 pub mod token;
 pub mod upstream;

@@ -12,6 +12,7 @@ use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
 use crate::base::visible::visible;
 use crate::cli::complain;
+use crate::cli::progress::ProgressLine;
 use crate::ledger::Outstanding;
 
 /// Selects entries; an entry must meet every condition that is given.
@@ -137,16 +138,20 @@ impl ShownEntry {
 }
 
 /// Passes every entry of the files to `with`, in file order, and once if several journals have it; returns how many lines
-/// could not be read.
+/// could not be read. The progress line is removed at the end.
 pub(in crate::cli) fn for_each_entry(
     files: &[Chosen],
+    mut progress: ProgressLine,
     mut with: impl FnMut(ShownEntry) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
-    let mut unreadable: u64 = 0;
+    let (mut unreadable, mut bytes) = (0_u64, 0_u64);
     let mut seen: BTreeMap<Environment, Numbers> = BTreeMap::new();
     for file in files {
         let mut lines = LineReader::of(file.open()?);
+        let before = bytes;
         while let Some(raw) = lines.following()? {
+            bytes = before.saturating_add(raw.end());
+            progress.show(bytes);
             match read_line(raw.bytes) {
                 Ok(line) => {
                     if let LineBody::Entry(outstanding) = line.body

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::output::OutputFormat;
 use super::super::{ExitReason, print, print_exactly};
 use super::entries::{EntryFilter, for_each_entry, warn_unreadable};
-use super::files::chosen;
+use super::files::{chosen, reading};
 use super::forms::{csv_head, csv_row, entry_line, json_line};
 use crate::base::json;
 
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &AuditExportArgs) -> anyhow::Result<ExitReason> {
     if arguments.output == OutputFormat::Csv {
         put(&csv_head())?;
     }
-    let unreadable = for_each_entry(&files, |shown| {
+    let unreadable = for_each_entry(&files, reading(&files).unless_printing(), |shown| {
         if !arguments.filter.matches(&shown) {
             return Ok(());
         }

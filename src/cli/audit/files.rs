@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 
 use crate::adapters::audit::{AuditFile, audit_files, checkpoint_files, manifest_files, named};
 use crate::audit::FileSource;
+use crate::cli::progress::ProgressLine;
 use crate::ledger::NodeId;
 
 /// One audit file.
@@ -56,6 +57,11 @@ pub(in crate::cli) fn chosen(paths: &[PathBuf]) -> anyhow::Result<Vec<Chosen>> {
     }
     files.sort_by(|one, other| one.named.cmp(&other.named));
     Ok(files)
+}
+
+/// Returns the progress line of reading these files.
+pub(in crate::cli) fn reading(files: &[Chosen]) -> ProgressLine {
+    ProgressLine::reading(files.iter().filter_map(|file| fs::metadata(&file.path).ok()).map(|of| of.len()).sum())
 }
 
 /// Returns the named checkpoint files and those in the named folders.

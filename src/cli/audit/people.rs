@@ -8,7 +8,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::files::chosen;
+use super::files::{chosen, reading};
 use crate::audit::{FileSource as _, FlawPlace, LineBody, LineReader, read_line, split_steps};
 use crate::base::digest::Fingerprint;
 use crate::base::json::{self, Limits};
@@ -101,9 +101,14 @@ fn read_sets(folder: &Path, sets: &mut KnownSets, changed: &mut Vec<ChangedSet>)
 
 fn read_record(paths: &[PathBuf]) -> anyhow::Result<PaymentRecord> {
     let mut record = PaymentRecord::default();
-    for file in &chosen(paths)? {
+    let files = chosen(paths)?;
+    let (mut progress, mut bytes) = (reading(&files), 0_u64);
+    for file in &files {
         let mut lines = LineReader::of(file.open()?);
+        let before = bytes;
         while let Some(raw) = lines.following()? {
+            bytes = before.saturating_add(raw.end());
+            progress.show(bytes);
             // What is no line is a finding of the verification of files.
             let Ok(line) = read_line(raw.bytes) else { continue };
             let LineBody::Entry(outstanding) = line.body else { continue };

@@ -8,7 +8,7 @@ use clap::Args;
 use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
-use super::files::chosen;
+use super::files::{chosen, reading};
 use super::forms::{csv_head, csv_row, entry_line, json_line};
 use crate::base::visible::visible;
 
@@ -31,7 +31,7 @@ pub(super) struct AuditShowArgs {
 pub(super) fn run(arguments: &AuditShowArgs) -> anyhow::Result<ExitReason> {
     let files = chosen(&arguments.paths)?;
     let mut found = Vec::new();
-    let unreadable = for_each_entry(&files, |shown| {
+    let unreadable = for_each_entry(&files, reading(&files), |shown| {
         if arguments.filter.matches(&shown) {
             found.push(shown);
         }

@@ -1,8 +1,6 @@
 //! `sluice audit verify`: checks that the audit log is complete and unchanged.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
-use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
+use super::files::{checkpoints, chosen, folder_of, manifests, reading};
 use super::people::{self, PeopleArgs, ProvedPeople};
 use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time};
 use crate::adapters::audit::{TreeFolder, UnfitSnapshot, is_live, kept_salts, newest_snapshot, read_manifest};
@@ -70,8 +68,6 @@ fn former_log(text: &str) -> Result<Origin, String> {
     Origin::parse(text).ok_or_else(|| "expected the name of a log, as `sluice/NODE/0123456789abcdef`".to_owned())
 }
 
-/// Progress is shown if there is more to read than this many bytes.
-const LONG_WORK: u64 = 64 * 1024 * 1024;
 /// How long an entry that was just committed may take to reach its file.
 const SETTLING_MICROS: i64 = 60_000_000;
 
@@ -141,7 +137,7 @@ pub(in crate::cli) fn verified(
     }
     let files = chosen(paths)?;
     let sources: Vec<&dyn FileSource> = files.iter().map(|file| file as &dyn FileSource).collect();
-    let mut progress = VerifyProgress::of(&files);
+    let mut progress = reading(&files);
     let report = verify(&sources, &known, &mut |bytes| progress.show(bytes))?;
     progress.end();
     Ok(report)
@@ -254,32 +250,4 @@ fn flaw(flaw: &Flaw) -> Value {
         "environment": flaw.number.map(|(environment, _)| environment.as_str()),
         "number": flaw.number.map(|(_, number)| number),
     })
-}
-
-/// A progress line on a terminal.
-struct VerifyProgress {
-    total: u64,
-    is_shown: bool,
-}
-
-impl VerifyProgress {
-    fn of(files: &[Chosen]) -> VerifyProgress {
-        let total = files.iter().filter_map(|file| fs::metadata(&file.path).ok()).map(|of| of.len()).sum();
-        VerifyProgress { total, is_shown: total > LONG_WORK && std::io::stderr().is_terminal() }
-    }
-
-    fn show(&mut self, bytes: u64) {
-        const MEGA: u64 = 1_000_000;
-        if self.is_shown {
-            eprint!("\r{} of {} MB", bytes / MEGA, self.total / MEGA);
-            // Progress is only for show: a failure to write it does not matter.
-            drop(std::io::stderr().flush());
-        }
-    }
-
-    fn end(&self) {
-        if self.is_shown {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

@@ -22,35 +22,32 @@ pub(super) fn link(addresses: &Addresses, token: &str) -> String {
     format!("{}/#token={token}", console(addresses))
 }
 
-/// The one screen of the demo.
+/// The one screen of the demo: it fits 24 lines of 80 characters, with the link, which is longer than a line.
 pub(super) fn screen(addresses: &Addresses, tokens: &Tokens, folder: &Path) -> String {
     let [production, sandbox] = [Environment::Production, Environment::Sandbox].map(|one| gate(addresses, one));
     let (probes, console, folder) = (addresses.probes, console(addresses), folder.display());
     let Tokens { approvers: [of_ops, _], .. } = tokens;
     let link = link(addresses, of_ops);
     format!(
-        r#"Sluice demo: one gate for production and one for sandbox, each in front of a simulator of the payments API.
+        r#"Sluice demo: two gates, each in front of a simulator of the payments API.
 
   production  {production}
   sandbox     {sandbox}
   console     {console}
   probes      http://{probes}/readyz, /readyz/money and /metrics
-  log         {folder}/log
 
-The page, as ops-3, who approves (links for finance-1 and ops-1: {folder}/links):
+The page, as ops-3, who approves:
+{link}
 
-  {link}
-
-Three calls to try in another terminal:
-
+Three calls to try in another terminal, and what became of them:
   . {folder}/env
-  swap demo-a 25.50   # 201, executed. Sent again: the same answer, and nothing is sent upstream
-  swap demo-b 2500    # 202, held until ops-3 and finance-1 approve it on the page
-  swap demo-c 30000   # 403, denied by the rules
-  sluice payments list; sluice approvals list     # the same in a shell, as ops-3
+  swap demo-a 25.50   # 201: executed; again: the same answer, nothing is sent
+  swap demo-b 2500    # 202: held until ops-3 and finance-1 approve it
+  swap demo-c 30000   # 403: denied by the rules
+  sluice payments list; sluice approvals list
 
-All steps, each with its commands: {folder}/steps
-Ctrl-C ends the demo and removes its files.
+To go on: the files `steps`, `links` of other people, and `log` in
+{folder}. Ctrl-C ends the demo and removes its files.
 "#
     )
 }
@@ -212,7 +209,4 @@ Make upstream fail (`html500`, `hang`, `resetAfterReceiving`, …), and send a s
     )
 }
 
-pub(super) const OF_REDIS: &str =
-    "The store is in the Redis: a swap that an earlier demo executed there gets its recorded answer again.
-
-";
+pub(super) const OF_REDIS: &str = "What earlier demos executed in this Redis gets its recorded answer again.\n";

@@ -1,32 +1,25 @@
-//! The running gate: what its probes and metrics say, and what this machine can see of its surroundings.
+//! The running gate: what its probes and metrics say.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use reqwest::{Client, redirect};
 use serde_json::Value;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use super::money::remedy_of_stop;
 use super::report::{DoctorReport, in_units};
 use super::{following, hold_room, refusals, witnesses};
 use crate::adapters::clock::SystemClock;
-use crate::adapters::machine::disk_space;
-use crate::adapters::store::embedded::{ContentVerdict, Embedded};
+use crate::cli::console::near;
 use crate::config::{Config, KeySource, StoreKind};
 use crate::ports::Clock as _;
 
-/// How long to wait for an answer of the gate, and for a connection to upstream.
+/// How long to wait for an answer of the gate.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Keys of an issuer that were not fetched for this long are reported.
 const MAX_KEYS_AGE_SECS: u64 = 3_600;
-/// A disk with less space than this, or than this part of it, is reported.
-const MIN_FREE_BYTES: u64 = 256 * 1024 * 1024;
-const MIN_FREE_PART: u64 = 50;
 /// Entries that may wait for this gate's disk for a moment.
 const MAX_WAITING_ENTRIES: u64 = 1_000;
 const MAX_CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_secs(2);
@@ -41,7 +34,7 @@ struct GateAnswers {
 }
 
 /// Asks the gate, and reports what it says.
-pub(super) async fn check(config: &Config, policies: &str, report: &mut DoctorReport) {
+pub(super) async fn check(config: &Config, policies: Option<&str>, report: &mut DoctorReport) {
     let probes = near(config.probes.listen);
     match ask(probes).await {
         Err(why) => {
@@ -69,68 +62,6 @@ pub(super) async fn check(config: &Config, policies: &str, report: &mut DoctorRe
             }
         }
     }
-}
-
-/// Connects to each upstream, as a gate on this machine does.
-pub(super) async fn check_upstreams(config: &Config, report: &mut DoctorReport) {
-    for of in &config.environments {
-        let (host, port) = (of.upstream.host.as_str(), of.upstream.port);
-        let why = match timeout(DEADLINE, TcpStream::connect((host, port))).await {
-            Ok(Ok(_)) => {
-                report.well("upstream", Some(of.environment), &format!("`{host}:{port}` accepts connections"));
-                continue;
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", DEADLINE.as_secs()),
-        };
-        let text = format!("`{host}:{port}` cannot be reached from this machine: {why}");
-        let remedy = "check the network, its firewall and the provider's status; calls get 502 until it answers";
-        report.problem("upstream", Some(of.environment), &text, remedy);
-    }
-}
-
-/// Compares the content of a store that no gate serves from with its sum; returns its state in words.
-pub(super) fn check_content(store: &Embedded, report: &mut DoctorReport) -> &'static str {
-    if !matches!(store.verify_content(), Ok(ContentVerdict::Changed)) {
-        return "intact";
-    }
-    report.find(
-        "somebody changed the store while no gate served from it",
-        "the gate builds it anew from its journal at its start; find out who could write the folder",
-    );
-    "CHANGED"
-}
-
-/// Looks at the file systems of the store and the audit log.
-pub(super) fn check_disks(config: &Config, report: &mut DoctorReport) {
-    for (name, folder) in [("store.folder", &config.store.folder), ("audit.folder", &config.audit.folder)] {
-        check_disk(name, folder, report);
-    }
-}
-
-fn check_disk(name: &str, folder: &Path, report: &mut DoctorReport) {
-    let shown = folder.display();
-    match disk_space(folder) {
-        Err(error) => report.unknown("disk", None, &format!("`{name}` ({shown}) cannot be looked at: {error}")),
-        Ok(space) => {
-            let text = format!("`{name}` ({shown}) has {} MiB free", space.free_bytes / (1024 * 1024));
-            let least = MIN_FREE_BYTES.min(space.all_bytes / MIN_FREE_PART);
-            match space.free_bytes < least {
-                true => report.problem("disk", None, &text, "free some space: on a full disk no money moves"),
-                false => report.well("disk", None, &text),
-            }
-        }
-    }
-}
-
-/// Returns the address at which this machine reaches a listener.
-fn near(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
 }
 
 async fn ask(probes: SocketAddr) -> Result<GateAnswers, String> {
@@ -234,8 +165,11 @@ fn check_work(config: &Config, metrics: &MetricLines, report: &mut DoctorReport)
                 let next = next.map_or_else(String::new, |at| format!(", the next expires at {at:.0}"));
                 report.well("holds", Some(environment), &format!("{open} open{next}"));
                 if expiring > 0 {
-                    let advice = format!("{environment}: {expiring} holds expire soon and lack approvals");
-                    report.advise(&advice, "`sluice approvals list` shows them");
+                    let holds = match expiring {
+                        1 => "1 hold expires soon and lacks approvals".to_owned(),
+                        _ => format!("{expiring} holds expire soon and lack approvals"),
+                    };
+                    report.advise(&format!("{environment}: {holds}"), "`sluice approvals list` shows them");
                 }
             }
             None => report.unknown("holds", Some(environment), "the gate has not counted holds yet"),
@@ -337,7 +271,7 @@ fn check_records(config: &Config, metrics: &MetricLines, report: &mut DoctorRepo
     }
 }
 
-fn check_reloads(policies: &str, metrics: &MetricLines, report: &mut DoctorReport) {
+fn check_reloads(policies: Option<&str>, metrics: &MetricLines, report: &mut DoctorReport) {
     let is_set = |name: &str| metrics.value(name, &[]).unwrap_or(0) > 0;
     let mut is_current = true;
     for (name, text) in [
@@ -357,7 +291,7 @@ fn check_reloads(policies: &str, metrics: &MetricLines, report: &mut DoctorRepor
     let waiting = metrics.label("sluice_policy_candidate", "version");
     if waiting.is_some() {
         report.advise("policies wait for the approval of two people", "`sluice policy candidate` shows them");
-    } else if in_force.as_deref() != Some(policies) && !is_set("sluice_policy_faulty") {
+    } else if policies.is_some() && in_force.as_deref() != policies && !is_set("sluice_policy_faulty") {
         is_current = false;
         let text = "the gate decides by other policies than those of the folder";
         report.problem("reloads", None, text, "the store names what is in force: bring the folder to it, or change the folder to propose its policies again");

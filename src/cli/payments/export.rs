@@ -9,13 +9,18 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::PaymentFilterArgs;
+use crate::base::visible::visible;
 use crate::cli::console::{ConsoleCall, ConsoleOptions, refusal};
+use crate::cli::output::{OutputFormat, text_at};
 use crate::cli::{ExitReason, complain, print};
 
 /// Export payments as CSV, or as JSON lines that can be verified
 ///
 /// Each export is an entry of the audit log, with your name, the filters and the SHA-256 of the file. A file has at most
 /// 5,000 payments, the latest first; more of them go to further files.
+///
+/// `--format` is the form of the files. `--output` is the form of what is printed about them: the path, number of rows,
+/// SHA-256 and audit entry of each.
 #[derive(Debug, Args)]
 pub(super) struct ExportPaymentsArgs {
     #[command(flatten)]
@@ -42,8 +47,30 @@ enum ExportFormat {
     Jsonl,
 }
 
+/// The unit of an export, and what it wrote so far.
+struct WrittenExports {
+    unit: &'static str,
+    files: Vec<Value>,
+    since: Value,
+}
+
 impl ExportPaymentsArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
+        let unit = if self.statement.is_some() { "lines" } else { "payments" };
+        let mut written = WrittenExports { unit, files: Vec::new(), since: Value::Null };
+        let ended = self.write_files(&mut written);
+        // Files that were written are told even where a later one failed.
+        if self.way.output != OutputFormat::Table {
+            let told = || json!({ "files": written.files, "since": written.since });
+            print(&self.way.output.text(String::new, told, Some("files")))?;
+        }
+        if let Some(since) = written.since.as_str() {
+            complain(format_args!("sluice: payments before {since} are not in this export"));
+        }
+        ended
+    }
+
+    fn write_files(&self, written: &mut WrittenExports) -> anyhow::Result<ExitReason> {
         let filters: serde_json::Map<String, Value> =
             self.filter.pairs().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let format = if self.format == ExportFormat::Csv { "csv" } else { "jsonl" };
@@ -65,18 +92,18 @@ impl ExportPaymentsArgs {
             let answer = &answer;
             let name = answer["name"].as_str().context("the console names no file")?;
             let path = write_new(&self.folder, name, part, answer["content"].as_str().unwrap_or_default())?;
-            print(&format!(
-                "`{}`: {} {}, SHA-256 {}, audit entry {} of {}\n",
-                path.display(),
-                answer["rows"],
-                if self.statement.is_some() { "lines" } else { "payments" },
-                answer["sha256"].as_str().unwrap_or_default(),
-                answer["number"],
-                answer["environment"].as_str().unwrap_or_default(),
-            ))?;
-            if let Some(since) = answer["since"].as_str() {
-                complain(format_args!("sluice: payments before {since} are not in this export"));
+            let file = json!({
+                "path": path.display().to_string(),
+                "rows": answer["rows"],
+                "sha256": answer["sha256"],
+                "environment": answer["environment"],
+                "number": answer["number"],
+            });
+            if self.way.output == OutputFormat::Table {
+                print(&file_in_words(&file, written.unit))?;
             }
+            written.files.push(file);
+            written.since = answer["since"].clone();
             after = answer["next"].as_str().map(str::to_owned);
             if after.is_none() {
                 break;
@@ -84,6 +111,14 @@ impl ExportPaymentsArgs {
         }
         Ok(ExitReason::Done)
     }
+}
+
+/// Describes a file that was written.
+fn file_in_words(file: &Value, unit: &str) -> String {
+    let [path, sha256, environment] = ["/path", "/sha256", "/environment"].map(|place| text_at(file, place));
+    let line =
+        format!("`{path}`: {} {unit}, SHA-256 {sha256}, audit entry {} of {environment}", file["rows"], file["number"]);
+    format!("{}\n", visible(&line))
 }
 
 /// Writes a file that does not exist yet, under a plain name in this folder.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
-use super::output::{TableColumn, text_at};
+use super::output::{TableColumn, TableLayout, text_at};
 use super::pages::{EnvironmentArg, list_as_table};
 use crate::base::visible::visible;
 
@@ -94,6 +94,9 @@ const STATUSES: [&str; 11] = [
 ];
 
 /// List payments, the latest first, and the sums of all that match
+///
+/// In a narrow terminal the columns OPERATION, FROM and USD are left out. JSON and CSV have all of each payment; there `value`
+/// is in millionths of a USD.
 #[derive(Debug, Args)]
 struct ListPaymentsArgs {
     #[command(flatten)]
@@ -192,7 +195,8 @@ impl ListPaymentsArgs {
             .with("limit", self.limit.map(|limit| limit.to_string()))
             .with("after", self.after.clone());
         self.way.ask_for_rows(&ask, Some("payments"), |answer| {
-            let table = list_as_table(answer, "payments", &PAYMENT_COLUMNS, "No payments match.");
+            let layout = TableLayout { columns: &PAYMENT_COLUMNS, spare: &["OPERATION", "FROM", "USD"] };
+            let table = list_as_table(answer, "payments", layout, "No payments match.");
             let sums = answer["sums"].as_array().into_iter().flatten().map(sum_in_words);
             let since = answer["since"].as_str().map_or_else(String::new, |since| {
                 format!("Only payments since {since} are counted: `sluice audit show` reads older ones.\n")
@@ -224,10 +228,12 @@ fn usd(value: u128) -> String {
     format!("{}.{fraction:0<2}", value.div_euclid(1_000_000))
 }
 
-const PAYMENT_COLUMNS: [TableColumn; 8] = [
+const PAYMENT_COLUMNS: [TableColumn; 10] = [
     TableColumn { head: "WHEN", is_whole: true, cell: |row| minute_of(row, "/at") },
     TableColumn { head: "STATUS", is_whole: true, cell: |row| text_at(row, "/status") },
     TableColumn { head: "AMOUNT", is_whole: true, cell: amount_of },
+    TableColumn { head: "USD", is_whole: true, cell: value_of },
+    TableColumn { head: "FROM", is_whole: false, cell: |row| party_of(&row["from"]) },
     TableColumn { head: "TO", is_whole: false, cell: |row| party_of(&row["to"]) },
     TableColumn { head: "CALLER", is_whole: false, cell: |row| text_at(row, "/owner/subject") },
     TableColumn { head: "APPROVED BY", is_whole: false, cell: approvers_of },
@@ -246,6 +252,11 @@ fn amount_of(row: &Value) -> String {
         (Some(amount), None) => amount.to_owned(),
         _ => "-".to_owned(),
     }
+}
+
+/// Returns the value in USD, where a rate gives one.
+fn value_of(row: &Value) -> String {
+    row["value"].as_u64().map_or_else(|| "-".to_owned(), |value| usd(value.into()))
 }
 
 /// Returns the lists of an end and its address.
@@ -269,7 +280,6 @@ fn in_words(payment: &Value) -> String {
         Some(kind) => format!("{kind} {}", party_of(party)),
         None => "-".to_owned(),
     };
-    let value = payment["value"].as_u64().map_or("-".to_owned(), |value| format!("{} USD", usd(value.into())));
     let first = if payment["first"] == true { "yes, when this was decided" } else { "no, or no rule asked" };
     let rules: Vec<&str> = payment["rules"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let lines = [
@@ -277,7 +287,7 @@ fn in_words(payment: &Value) -> String {
         ("state", text_at(payment, "/state")),
         ("since", text_at(payment, "/changedAt")),
         ("amount", amount_of(payment)),
-        ("value", value),
+        ("value in USD", value_of(payment)),
         ("chain", text_at(payment, "/chain")),
         ("from", end_of(&payment["from"])),
         ("to", end_of(&payment["to"])),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::audit::{FileSource as _, Hash, LineBody, LineReader, read_line, split_steps};
 use crate::base::json::{self as strict, Limits};
-use crate::cli::audit::files::chosen;
+use crate::cli::audit::files::{chosen, reading};
 use crate::cli::output::OutputFormat;
 use crate::cli::{ExitReason, complain, print};
 
@@ -75,9 +75,14 @@ impl VerifyExportArgs {
             wanted.insert(key, row);
         }
         let (mut flaws, mut is_recorded) = (Vec::new(), false);
-        for file in chosen(&self.audit)? {
+        let files = chosen(&self.audit)?;
+        let (mut progress, mut bytes) = (reading(&files), 0_u64);
+        for file in files {
             let mut lines = LineReader::of(file.open()?);
+            let before = bytes;
             while let Some(raw) = lines.following()? {
+                bytes = before.saturating_add(raw.end());
+                progress.show(bytes);
                 let Ok(line) = read_line(raw.bytes) else { continue };
                 let LineBody::Entry(entry) = &line.body else { continue };
                 let found = wanted.remove(&(entry.environment.as_str().to_owned(), entry.number.as_u64()));

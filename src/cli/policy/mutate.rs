@@ -1,10 +1,9 @@
 //! `sluice policy mutate`: makes small changes to policies, and lists those that their tests do not catch.
 
-use std::io::{IsTerminal as _, Write as _, stderr};
-
 use serde_json::{Value, json};
 
 use super::{On, print_findings};
+use crate::cli::progress::ProgressLine;
 use crate::cli::{ExitReason, print};
 use crate::policy::{Mutant, MutantFate, Policies};
 
@@ -19,30 +18,20 @@ pub(super) fn run(on: &On) -> anyhow::Result<ExitReason> {
     anyhow::ensure!(policies.trials.iter().all(is_passed), "a test fails without any change: see `sluice policy test`");
     let fates = names.with(|known| {
         let mutants = policies.mutants();
-        let count = mutants.len();
+        let mut progress = ProgressLine::up_to(mutants.len() as u64, "mutants", 10);
         let fate = |(at, mutant): (usize, Mutant)| {
-            progress(at, count);
+            progress.show(at as u64);
             let fate = mutant.fate(&policies, known);
             (mutant, fate)
         };
         let fates: Vec<(Mutant, MutantFate)> = mutants.into_iter().enumerate().map(fate).collect();
-        progress(count, count);
+        progress.end();
         fates
     });
     let output = on.setting.output;
     print(&output.text(|| in_words(on, &fates), || as_json(on, &fates, &policies), Some("mutants")))?;
     let is_missed = |(_, fate): &(Mutant, MutantFate)| matches!(fate, MutantFate::Missed(_));
     Ok(if fates.iter().any(is_missed) { ExitReason::Faulty } else { ExitReason::Done })
-}
-
-/// Shows progress on one line of a terminal.
-fn progress(done: usize, count: usize) {
-    let mut stderr = stderr();
-    if stderr.is_terminal() && (done.is_multiple_of(10) || done == count) {
-        let end = if done == count { "\n" } else { "" };
-        // Progress is only for show: a failure to write it does not matter.
-        write!(stderr, "\r{done} of {count} mutants{end}").ok();
-    }
 }
 
 fn place(on: &On, mutant: &Mutant) -> String {

@@ -2,7 +2,6 @@
 
 mod report;
 
-use std::io::{IsTerminal as _, Write as _, stderr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -14,9 +13,10 @@ use crate::adapters::audit::{kept_operand_key, operand_key};
 use crate::base::finding::Finding;
 use crate::base::keyed::OperandKey;
 use crate::cli::audit::entries::for_each_entry;
-use crate::cli::audit::files::{Chosen, chosen, folder_of};
+use crate::cli::audit::files::{Chosen, chosen, folder_of, reading};
 use crate::cli::check;
 use crate::cli::output::OutputFormat;
+use crate::cli::progress::ProgressLine;
 use crate::cli::{ExitReason, print};
 use crate::config::Config;
 use crate::policy::{DecisionHistory, Policies, PolicyReading, Replay, ReplayEvent, ReplayRecord, Replayed, Undecided};
@@ -63,8 +63,9 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
         day.is_some_and(|day| arguments.from.is_none_or(|from| from <= day) && arguments.to.is_none_or(|to| day <= to))
     };
     let mut keys = (0_u64, 0_u64);
+    let mut progress = ProgressLine::counting("entries decided again", 10_000);
     for (done, (environment, event)) in record.events().enumerate() {
-        progress("entries decided again", done as u64);
+        progress.show(done as u64);
         match event {
             ReplayEvent::Released(released) => replay.release(&released.recorded),
             ReplayEvent::GivenBack { attempt } => replay.give_back(environment, *attempt),
@@ -80,6 +81,7 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
             ReplayEvent::Incomplete { .. } | ReplayEvent::Other => {}
         }
     }
+    progress.end();
     if keys.1 > 0 && keys.0 == keys.1 {
         bail!(wrong_key(&key, &record));
     }
@@ -107,10 +109,8 @@ pub(super) fn history(
 
 /// Reads the entries of files; an entry that is in two of them counts once.
 fn read_record(files: &[Chosen]) -> anyhow::Result<ReplayRecord> {
-    let (mut record, mut count) = (ReplayRecord::default(), 0_u64);
-    let unreadable = for_each_entry(files, |shown| {
-        count = count.saturating_add(1);
-        progress("entries read", count);
+    let mut record = ReplayRecord::default();
+    let unreadable = for_each_entry(files, reading(files), |shown| {
         record.add(&shown.outstanding, &shown.entry);
         Ok(())
     })?;
@@ -156,13 +156,4 @@ fn key(setting: &PolicySetting, files: &[Chosen]) -> anyhow::Result<OperandKey> 
     found.context(
         "the key of personal names is in the folder of the gate's store: name the gate's configuration with `--config`",
     )
-}
-
-/// Shows progress on one line of a terminal.
-fn progress(what: &str, done: u64) {
-    let mut stderr = stderr();
-    if done > 0 && done.is_multiple_of(10_000) && stderr.is_terminal() {
-        // Progress is only for show: a failure to write it does not matter.
-        write!(stderr, "\r\x1b[K{done} {what}\r").ok();
-    }
 }

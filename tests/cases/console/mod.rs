@@ -5,6 +5,7 @@ mod activation;
 mod commands;
 mod crowds;
 mod freezing;
+mod gates;
 mod history;
 mod hostile;
 pub(super) mod in_force;

@@ -6,6 +6,7 @@ use super::policies::assert_described;
 use super::{PEOPLE, ask, body, console, in_doubt, operator, swap, token_of};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
+use crate::support::terminal::Terminal;
 use crate::support::{Answer, Gate, Setup, Upstream, post};
 
 const RULES: &str = "[[rule]]\nid = \"swaps\"\neffect = \"allow\"\nwhen = { op = \"createSwap\" }\n";
@@ -236,4 +237,85 @@ fn an_export_is_an_audit_entry_and_can_be_verified() {
     assert!(list.lines().count() == 3 && list.contains("unknown") && list.contains("sum  unknown: 1 calls"), "{list}");
     let wrong = ask(&gate, "POST", "payments/export", &viewer(), Some(json!({"format": "xml"})));
     assert_eq!(wrong.status, 400);
+}
+
+/// `sluice payments` with these words, at the console of this gate.
+fn command(gate: &Gate, words: &[&str]) -> std::process::Command {
+    let url = format!("http://{}", gate.console().unwrap());
+    let mut command = sluice(&[&["payments"], words, &["--console", &url]].concat());
+    command.env("SLUICE_TOKEN", viewer());
+    command
+}
+
+fn printed(gate: &Gate, words: &[&str]) -> String {
+    let output = command(gate, words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn what_an_export_wrote_is_told_in_the_wanted_form() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).file("policies/everything.toml", RULES).start();
+    some_payments(&gate, &upstream);
+    let export = |format: &str, output: &str| {
+        let folder = gate.path(&format!("{format}-{output}"));
+        std::fs::create_dir(&folder).unwrap();
+        let words = ["export", "--status", "paid", "--format", format, "--output", output, "--folder"];
+        let told = printed(&gate, &[&words[..], &[folder.to_str().unwrap()]].concat());
+        let written = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        assert_eq!(written.extension().unwrap(), format);
+        (told, written.to_str().unwrap().to_owned())
+    };
+    let (told, path) = export("jsonl", "table");
+    assert!(told.starts_with(&format!("`{path}`: 2 payments, SHA-256 ")) && told.lines().count() == 1, "{told}");
+    let (told, path) = export("csv", "json");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let file = &told["files"][0];
+    assert_eq!((&told["since"], told["files"].as_array().unwrap().len()), (&Value::Null, 1), "{told}");
+    assert_eq!((&file["path"], &file["rows"], &file["environment"]), (&json!(path), &json!(2), &json!("production")));
+    super::audited(&gate, &[("/what", json!("exported")), ("/sha256", file["sha256"].clone())]);
+    let (told, path) = export("jsonl", "csv");
+    let (head, row) = told.trim_end().split_once('\n').unwrap();
+    let cell = |name: &str| head.split(',').position(|one| one == name).map(|at| row.split(',').nth(at).unwrap());
+    assert_eq!((cell("path"), cell("rows")), (Some(path.as_str()), Some("2")), "{told}");
+    assert!(cell("number").is_some() && cell("sha256").unwrap().len() == 64, "{told}");
+    // Nothing is written, and the refusal is told.
+    let output = command(&gate, &["export", "--output", "json", "--currency", ""]).output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), told), (Some(4), json!({"files": [], "since": null})), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the console refused (400 "), "{output:?}");
+}
+
+#[test]
+fn a_list_has_values_and_sources_where_the_terminal_has_room() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).file("policies/everything.toml", RULES).start();
+    some_payments(&gate, &upstream);
+    let head = |text: &str| {
+        let head = text.lines().next().unwrap().to_owned();
+        ["USD", "FROM", "TO", "OPERATION"].map(|column| head.split("  ").any(|one| one.trim() == column))
+    };
+    let words = ["list", "--status", "paid"];
+    let all = printed(&gate, &words);
+    assert_eq!(head(&all), [true; 4], "{all}");
+    // An amount and its value.
+    assert_eq!(all.lines().nth(1).unwrap().matches(" 0.000001 ").count(), 2, "{all}");
+    let shown = |columns: u16| {
+        let (status, text) = Terminal::of(columns, 24).run(command(&gate, &words));
+        assert!(status.success(), "{text}");
+        text
+    };
+    let wide = shown(200);
+    assert_eq!(head(&wide), [true; 4], "{wide}");
+    let narrow = shown(80);
+    assert_eq!(head(&narrow), [false, false, true, false], "{narrow}");
+    assert!(narrow.contains("no room for: OPERATION, FROM, USD (`--output csv` has all)\n"), "{narrow}");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    let csv = printed(&gate, &[&words[..], &["--output", "csv"]].concat());
+    let names: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    assert!(["value", "from.kind", "from.name", "to.name"].iter().all(|name| names.contains(name)), "{csv}");
+    let json = printed(&gate, &[&words[..], &["--output", "json"]].concat());
+    let told: Value = serde_json::from_str(&json).unwrap();
+    assert!(told["payments"][0]["value"] == 1 && told["payments"][0]["from"].is_object(), "{json}");
 }

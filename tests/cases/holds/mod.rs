@@ -86,7 +86,7 @@ pub(super) fn gate(upstream: &Upstream, rules: &str) -> Setup {
 }
 
 /// One of the gates on a Redis; a busy machine may take its time.
-fn on_redis(setup: Setup, redis: &Redis, node: &str) -> Setup {
+pub(super) fn on_redis(setup: Setup, redis: &Redis, node: &str) -> Setup {
     let setup = setup.set("store", "kind", "redis").set("store", "node", node);
     setup.set("redis", "url", &redis.url()).set_raw("redis", "timeout_ms", "10000")
 }

@@ -35,7 +35,7 @@ fn second(setup: Setup, algorithm: &str) -> Setup {
 }
 
 /// The second issuer, with Ed25519 keys fetched from there.
-fn fetched_from(setup: Setup, keys: &Upstream) -> Setup {
+pub(super) fn fetched_from(setup: Setup, keys: &Upstream) -> Setup {
     second(setup, "EdDSA").set("issuer.second", "jwks_url", &format!("{}/keys", keys.url()))
 }
 
@@ -48,6 +48,11 @@ fn claims_of_second() -> Value {
 
 fn jwks(signers: &[&Signer]) -> String {
     json!({ "keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>() }).to_string()
+}
+
+/// From now on there is one key.
+pub(super) fn show_a_key(keys: &Upstream) {
+    keys.always(shows(&[&Signer::ed("k-1")]));
 }
 
 fn shows(signers: &[&Signer]) -> Act {
