@@ -1,6 +1,6 @@
 """Writes a page about pairs of faults from the results of `matrix.py`.
 
-Usage: `python tests/tools/fault_table.py RESULTS --date DATE --machine TEXT >PAGE`.
+Usage: `python tests/tools/fault_table.py RESULTS --date DATE --machine TEXT [--note TEXT] >PAGE`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Each cell says how many of a fault's pairs held.
 {rows}
 | **pairs** | {pairs} |
 
-Run on {date}: {machine}; {seconds} in all; seeds {seeds}. {failed}
+Run on {date}: {machine}; {seconds} in all; seeds {seeds}. {failed}{note}
 
 Repeat it with `python tests/tools/matrix.py SLUICE --long --results FILE`, and write this page with
 `python tests/tools/fault_table.py FILE`. `tests/run` brings each fault once, in pairs that its seed chooses;
@@ -53,7 +53,7 @@ def cell(of: Iterable[PairResult]) -> str:
     return f"{sum(held)} of {len(held)}" if held else "none"
 
 
-def page(results: list[PairResult], date: str, machine: str) -> str:
+def page(results: list[PairResult], date: str, machine: str, note: str) -> str:
     by_fault: dict[tuple[str, str], list[PairResult]] = defaultdict(list)
     for one in results:
         for fault in set(one.faults):
@@ -72,6 +72,7 @@ def page(results: list[PairResult], date: str, machine: str) -> str:
         seconds=f"{minutes:.0f} minutes",
         seeds=", ".join(str(seed) for seed in sorted({one.seed for one in results})),
         failed=f"Not held: {'; '.join(failed)}." if failed else "All pairs held.",
+        note=f"\n\n{note}" if note else "",
     )
 
 
@@ -80,8 +81,9 @@ def main() -> int:
     parser.add_argument("results", type=Path)
     parser.add_argument("--date", required=True)
     parser.add_argument("--machine", required=True)
+    parser.add_argument("--note", default="")
     arguments = parser.parse_args()
-    print(page(read_results(arguments.results), arguments.date, arguments.machine), end="")
+    print(page(read_results(arguments.results), arguments.date, arguments.machine, arguments.note), end="")
     return 0
 
 
