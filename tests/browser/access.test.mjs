@@ -43,6 +43,15 @@ for (const [size, viewport] of Object.entries({
         await waitUntilLoaded(page);
         await assertAccessible(page, place);
       }
+      await goTo(page, gate, "#/payments/statement");
+      await page.getByLabel("Day (UTC)").fill(new Date().toISOString().slice(0, 10));
+      await page.getByRole("cell", { name: "createSwap, production" }).first().waitFor();
+      await assertAccessible(page, "the statement");
+      await goTo(page, gate, "#/payments");
+      if (size !== "desktop") await page.getByRole("button", { name: "Filters" }).click();
+      await page.getByText("More filters").click();
+      await page.getByLabel("Destination or list").waitFor();
+      await assertAccessible(page, "the filters of payments");
       await goTo(page, gate, "#/queue");
       await page.locator(".person summary").click();
       await assertAccessible(page, "the menu");

@@ -34,7 +34,8 @@ export function extentWords({ since, reading, of }) {
 /** @returns {View} */
 export function statementView() {
   const day = h("input", { type: "date", value: formatDay(now() - 86_400_000), onchange: () => load() });
-  const body = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Statement" });
+  const waiting = h("p", { class: "waiting" }, "One moment…");
+  const body = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Statement" }, waiting);
   const extent = h("p", { class: "muted" });
   async function load() {
     try {
