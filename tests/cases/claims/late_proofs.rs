@@ -78,7 +78,9 @@ impl Pair {
         self.between.lead(nowhere());
         answer.give();
         let folder = self.left.path("sluice-audit").join("unsettled");
-        let holds_one = || std::fs::read_dir(&folder).is_ok_and(|files| files.count() > 0);
+        // One that is still being written is lost with its gate.
+        let is_whole = |file: std::fs::DirEntry| file.path().extension().is_some_and(|ending| ending == "json");
+        let holds_one = || std::fs::read_dir(&folder).is_ok_and(|files| files.flatten().any(is_whole));
         wait_until("the proof to be kept on the gate's disk", holds_one);
     }
 }
