@@ -247,7 +247,7 @@ fn lists_come_in_pages_and_by_state() {
 fn a_call_that_is_settled_while_a_list_is_read_is_not_listed() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let setup = console(Setup::of(&upstream)).set("store", "kind", "redis").set("redis", "url", &redis.url());
-    let gate = setup.set("store", "node", "left").start().ready();
+    let gate = setup.set("store", "node", "left").set_raw("redis", "timeout_ms", "1000").start().ready();
     in_doubt(&gate, &upstream, "lost-1");
     assert_eq!(swap("before-1").send(gate.production()).outcome(), "executed");
     let keys = redis.ask(&["KEYS", "sluice:*before-1"]);
