@@ -190,8 +190,8 @@ class Place:
             environment = clock | {"LD_PRELOAD": libraries, "FIU_CTRL_FIFO": str(home / "fiu")}
             environment["SLOW_DISK"] = str(self.disk.file)
             environment["SLUICE_SANDBOX_CREDENTIAL"] = "another-of-the-gate-s"
-            gate = KillableGate(binary, upstream, home, config, environment=environment, production=TLS)
             write_seal_key(home / "seal.key", key)
+            gate = KillableGate(binary, upstream, home, config, environment=environment, production=TLS)
             (home / "policies" / "everything.toml").write_text(RULES + HELD_RULES, encoding="utf-8")
             self.consoles.append(console)
             self.gates.append(gate)
