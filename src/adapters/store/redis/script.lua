@@ -139,11 +139,12 @@ if not clock then
   clock = time[1] * 1000000 + time[2]
 end
 local skew, epoch = tonumber(meta[8] or 0), tonumber(meta[9] or 0)
--- Until a starting gate has compared the clock of its machine, it goes on from the last known time: it shifts the clock.
+-- Until a starting gate has compared the clock of its machine, it goes on from the last known time: it shifts the
+-- clock.
 local shift = tonumber(ARGV[10])
 clock = clock + skew + (shift or 0)
--- The time that the calling gate expects, and how far the clock may differ. A clock that leaps is not followed, nor is a
--- stored time that no gate can have told.
+-- The time that the calling gate expects, and how far the clock may differ. A clock that leaps is not followed, nor is
+-- a stored time that no gate can have told.
 local expected, tolerance = tonumber(ARGV[8]), tonumber(ARGV[9])
 local followed, believed = clock, mark
 if expected then
