@@ -24,7 +24,8 @@ static void wait_for_disk(void) {
 }
 
 static int call(const char *name, int file) {
-    int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+    int (*next)(int);
+    *(void **)(&next) = dlsym(RTLD_NEXT, name);
     wait_for_disk();
     return next(file);
 }
