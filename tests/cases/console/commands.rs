@@ -76,7 +76,10 @@ fn calls_in_doubt_are_listed_shown_and_resolved() {
     in_doubt(&gate, &upstream, "l-2");
     let (_, out, _) = at(&["requests", "list", "--limit", "1"], "ops-1");
     assert!(out.contains("\nproduction   l-1      unknown  createSwap  main/test  20"), "{out}");
-    assert!(out.contains("  from 0.000001 usdt, on POLYGON") && out.ends_with("more: --after production:l-1\n"), "{out}");
+    assert!(
+        out.contains("  from 0.000001 usdt, on POLYGON") && out.ends_with("more: --after production:l-1\n"),
+        "{out}"
+    );
     let (_, out, _) = at(&["requests", "show", "--environment", "production", "l-1"], "ops-1");
     assert!(out.starts_with("production l-1: createSwap by main/test, unknown\n  "), "{out}");
     assert!(out.contains("\n  fingerprint ") && out.contains("\n  sent.") && out.contains("\n  value  "), "{out}");
