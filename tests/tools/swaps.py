@@ -255,7 +255,7 @@ def kill_repeatedly(gate: KillableGate, swaps: Swaps, kills: int, chance: random
 
 def read_journal(upstream: str) -> dict[str, int]:
     """Returns how often each requestId took effect at the simulator."""
-    connection = HTTPConnection(upstream, timeout=30)
+    connection = HTTPConnection(upstream, timeout=300)
     connection.request("GET", "/simulator/journal?last=0")
     effects: dict[str, int] = json.loads(connection.getresponse().read())["effectsByRequest"]
     return effects

@@ -202,7 +202,11 @@ function limitsSection(source) {
         ),
       ],
       usage.more &&
-        h("p", { class: "muted" }, "Not every key was read, so a fuller one may be missing; `sluice policy usage --limit ID` shows one limit completely."),
+        h(
+          "p",
+          { class: "muted" },
+          "Not every key was read, so a fuller one may be missing; `sluice policy usage --limit ID` shows one limit completely.",
+        ),
     ];
   });
 }
