@@ -1218,10 +1218,9 @@ local operations = {
   end,
   -- Replaces a stored time that no gate can have told.
   right_time = function()
-    return {},
-      mark > believed and function()
-        alter('HSET', root, 'time', text(now))
-      end or nil
+    return {}, mark > believed and function()
+      alter('HSET', root, 'time', text(now))
+    end or nil
   end,
   read = function()
     local old = record(redis.call('GET', root .. ':r:' .. take()))
