@@ -30,10 +30,6 @@ static int call(const char *name, int file) {
     return next(file);
 }
 
-int fsync(int file) {
-    return call("fsync", file);
-}
+int fsync(int file) { return call("fsync", file); }
 
-int fdatasync(int file) {
-    return call("fdatasync", file);
-}
+int fdatasync(int file) { return call("fdatasync", file); }
