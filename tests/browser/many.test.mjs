@@ -55,7 +55,8 @@ test("keys go from hold to hold, sums are exact, and several that were looked at
   await page.getByText("100+ for you").waitFor();
   assert.match(await page.title(), /^\(100\+\) Queue/);
   await page.locator(".queue .sums").getByText("USDT").waitFor();
-  await page.getByLabel("Order").selectOption("amount");
+  await page.getByLabel("Order").selectOption("value");
+  await page.locator(".rows li:nth-child(1) a").waitFor();
   await page.locator("#main").focus();
   for (const step of [0, 1]) {
     await page.keyboard.press("j");
