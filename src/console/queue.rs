@@ -6,14 +6,13 @@ use serde_json::{Map, Value};
 use super::form::pairs;
 use super::page::PageParameters;
 use super::rank_memory::MAX_RANKED;
-use super::ranks::{HoldOrder, Ranked, ranked};
+use super::ranks::{HoldOrder, Ranked, ranked, read_hold};
 use super::request::ActRequest;
 use super::state::ConsoleState;
 use super::view::{HoldView, HoldViewer};
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::{BodyPlace, Violation};
 use crate::ledger::{Index, IndexPart, StoreFault, StoreTime};
-use crate::node::holds::key;
 use crate::stations::hold::{Hold, HoldState};
 
 /// How many holds are examined for one page.
@@ -254,18 +253,7 @@ impl Queue {
         environment: Environment,
         name: &str,
     ) -> Result<Option<Value>, StoreFault> {
-        let Some(id) = HoldId::parse(name) else { return Ok(None) };
-        let key = key(environment, &id);
-        let (record, hold) = match inside.node.find_hold(&key).await {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(None),
-            // A hold that cannot be read does not hide the others.
-            Err(fault @ StoreFault::Broken(_)) => {
-                inside.node.told_of(&fault);
-                return Ok(None);
-            }
-            Err(fault) => return Err(fault),
-        };
+        let Some((key, record, hold)) = read_hold(inside, environment, name).await? else { return Ok(None) };
         let is_shown = viewer.shows(environment, &hold);
         if !is_shown || !self.page.state.is(&hold.state) || !self.filter.matches(&hold) {
             return Ok(None);

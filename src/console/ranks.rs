@@ -9,8 +9,9 @@ use super::rank_memory::{MAX_RANKED, RankFacts};
 use super::state::ConsoleState;
 use super::view::HoldViewer;
 use crate::base::ids::{Environment, HoldId};
-use crate::ledger::{Index, IndexPart, StoreFault, StoreTime};
+use crate::ledger::{Index, IndexPart, Record, RecordKey, StoreFault, StoreTime};
 use crate::node::holds::key;
+use crate::stations::hold::Hold;
 
 /// How many names are fetched at once.
 const BATCH: usize = 1_024;
@@ -78,6 +79,24 @@ async fn names(
     }
 }
 
+/// Reads a hold of a list; `None` where it is gone, or cannot be read: it does not hide the others.
+pub(super) async fn read_hold(
+    inside: &ConsoleState,
+    environment: Environment,
+    name: &str,
+) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
+    let Some(id) = HoldId::parse(name) else { return Ok(None) };
+    let key = key(environment, &id);
+    match inside.node.find_hold(&key).await {
+        Ok(found) => Ok(found.map(|(record, hold)| (key, record, hold))),
+        Err(fault @ StoreFault::Broken(_)) => {
+            inside.node.told_of(&fault);
+            Ok(None)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
 /// Reads what orders a hold; `None` where it cannot be read.
 async fn facts(
     inside: &ConsoleState,
@@ -85,17 +104,7 @@ async fn facts(
     environment: Environment,
     name: &str,
 ) -> Result<Option<RankFacts>, StoreFault> {
-    let Some(id) = HoldId::parse(name) else { return Ok(None) };
-    let key = key(environment, &id);
-    let (record, hold) = match inside.node.find_hold(&key).await {
-        Ok(Some(found)) => found,
-        Ok(None) => return Ok(None),
-        Err(fault @ StoreFault::Broken(_)) => {
-            inside.node.told_of(&fault);
-            return Ok(None);
-        }
-        Err(fault) => return Err(fault),
-    };
+    let Some((key, record, hold)) = read_hold(inside, environment, name).await? else { return Ok(None) };
     let Some(view) = viewer.view(&key, &record, &hold) else { return Ok(None) };
     let known = viewer.summary(&view).remove("destination").unwrap_or_default();
     let lists = known.get("lists").and_then(Value::as_array).into_iter().flatten();

@@ -48,8 +48,7 @@ impl Membership {
     }
 
     /// Compares the clock of the Redis with that of this machine, once others agree with it, or at once where nobody is
-    /// asked; acts on a leap of the store's
-    /// clock, on a time that somebody wrote, and on a pause of this machine.
+    /// asked. Acts on a leap of the store's clock, on a time that somebody wrote, and on a pause of this machine.
     pub(super) async fn judges_time(
         &self,
         node: &Node,
