@@ -268,6 +268,8 @@ pub struct AuditConfig {
     pub folder: PathBuf,
     /// The size at which a new file is begun.
     pub file_bytes: usize,
+    /// The free disk that sandbox leaves to production.
+    pub production_bytes: usize,
     /// The key that signs checkpoints.
     pub checkpoint_key: Option<Secret>,
     /// The longest time from an entry to its checkpoint.

@@ -96,6 +96,7 @@ pub(super) struct WrittenConfig {
     pub operand_key: Option<Placed<Secret>>,
     pub audit_folder: Option<Placed<PathBuf>>,
     pub audit_file_bytes: Option<Placed<usize>>,
+    pub production_bytes: Option<Placed<usize>>,
     pub first_look: Option<Placed<Duration>>,
     pub pause: Option<Placed<Duration>>,
     pub longest_pause: Option<Placed<Duration>>,
@@ -109,6 +110,7 @@ pub(super) struct WrittenConfig {
     pub bodies_bytes: Option<Placed<usize>>,
     pub holds: Option<Placed<usize>>,
     pub holds_bytes: Option<Placed<usize>>,
+    pub refusals: Option<Placed<usize>>,
     pub buffered_bytes: Option<Placed<usize>>,
     pub calls: Option<Placed<usize>>,
     pub head_bytes: Option<Placed<usize>>,
@@ -274,6 +276,7 @@ impl WrittenConfig {
             audit: AuditConfig {
                 folder: self.audit_folder?.value,
                 file_bytes: self.audit_file_bytes?.value,
+                production_bytes: self.production_bytes?.value,
                 checkpoint_key: self.checkpoint_key.map(|key| key.value),
                 checkpoint_every: self.checkpoint_seconds?.value,
                 witnessing: WitnessingConfig {

@@ -21,10 +21,10 @@ use tokio_util::task::TaskTracker;
 
 use super::Phase;
 use super::guard::{Guard, GuardedStream};
-use super::shares::{RoomShare, SharedRoom};
 use super::tls::{Speaking, Tls};
 use crate::adapters::clients::Presented;
 use crate::adapters::inherited_sockets::HandedOver;
+use crate::adapters::rate::{RoomShare, SharedRoom};
 
 /// The pause after a failed accept, when descriptors may have run out.
 const REST: Duration = Duration::from_millis(100);

@@ -7,7 +7,6 @@
 //! | `guard` | the wire: heads, framing and times, checked before the engine reads a byte |
 //! | `buffered` | the memory of slow callers, with one bound |
 //! | `hosts` | the host names under which a listener answers |
-//! | `shares` | room that many users share, so that none can take another's |
 //! | `phase` | how far the process is from its end |
 
 pub mod buffered;
@@ -15,7 +14,6 @@ pub mod guard;
 pub mod hosts;
 pub mod listen;
 mod phase;
-pub mod shares;
 pub mod tls;
 
 pub use phase::Phase;

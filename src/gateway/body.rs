@@ -6,7 +6,7 @@ use pingora::proxy::Session;
 use tokio::time::timeout;
 
 use super::Gate;
-use crate::edge::shares::RoomShare;
+use crate::adapters::rate::RoomShare;
 use crate::stations::admit::Caller;
 use crate::stations::check::CheckRefusal;
 use crate::stations::claim::Owner;

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
+use crate::base::ids::Environment;
 use crate::edge::Phase;
 use crate::node::{MoneyStop, Node, StopReason};
 
@@ -100,6 +101,12 @@ impl Readiness {
         if !self.node.audit.is_well() {
             let text = "the audit log cannot be written: check its disk".to_owned();
             stops.push(MoneyStop { reason: StopReason::AuditFailing, environment: None, text, since: None });
+        }
+        if self.node.entries.is_kept_from(Environment::Sandbox) {
+            let text =
+                "the free disk is less than `audit.production_bytes`: the rest is kept for production".to_owned();
+            let environment = Some(Environment::Sandbox);
+            stops.push(MoneyStop { reason: StopReason::DiskKept, environment, text, since: None });
         }
         if self.node.audit.lacks_witnesses() {
             let text = "too few witnesses sign the journal's checkpoints, and `audit.unwitnessed` is `close`: see the log for what each of \

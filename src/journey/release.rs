@@ -243,6 +243,7 @@ impl Releasing {
                         | NotBegun::Forgotten
                         | NotBegun::StoreAway
                         | NotBegun::AuditAway
+                        | NotBegun::NoRoomForRefusal
                         | NotBegun::NoPlaceForHold(_),
                         _,
                     ) => return Ok(Released::Stands),

@@ -392,6 +392,7 @@ async fn not_begun_answer(
         NotBegun::Frozen => reply::closed(Closed::Frozen(earlier), operation),
         NotBegun::ClockDoubted => reply::closed(Closed::Clock(earlier), operation),
         NotBegun::Forgotten => reply::closed(Closed::Forgotten, operation),
+        NotBegun::NoRoomForRefusal => reply::closed(Closed::Refusals(earlier), operation),
         NotBegun::NoPlaceForHold(full) => reply::closed(Closed::Holds(full, earlier), operation),
     }
 }
@@ -434,8 +435,7 @@ async fn claimed_answer(
 
 /// The seconds of `Prefer: wait=N` (RFC 7240).
 fn patience(headers: &HeaderMap) -> Duration {
-    let texts = headers.get_all(PREFER).iter().filter_map(|h| h.to_str().ok());
-    let wait = texts.flat_map(|text| text.split(',')).find_map(wait_secs);
+    let wait = headers.get_all(PREFER).iter().find_map(|h| h.to_str().ok()?.split(',').find_map(wait_secs));
     Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT)
 }
 

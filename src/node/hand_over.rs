@@ -20,20 +20,24 @@ const STANDSTILL: Duration = Duration::from_secs(5);
 struct StayingJournals {
     /// How many there are, of running gates that do not end themselves.
     all: usize,
-    /// How many of them have every entry up to a number.
+    /// How many of them have every entry up to a number, and know as much of what was before as this one.
     reached: usize,
     /// The sum of the numbers up to which they have every entry.
     progress: u64,
 }
 
 impl StayingJournals {
-    fn of(heard: &HeartbeatReply, id: &NodeId, number: Number) -> StayingJournals {
+    /// `begin`: the number behind which this gate's own journal begins.
+    fn of(heard: &HeartbeatReply, id: &NodeId, (begin, number): (Number, Number)) -> StayingJournals {
         let stays = |member: &&Member| {
             let leaves = NodeFacts::read(&member.told).is_some_and(|facts| facts.leaves);
             member.node != *id && heard.is_live(member) && !leaves
         };
         let staying: Vec<&Member> = heard.members.iter().filter(stays).collect();
-        let reached = staying.iter().filter(|member| member.kept >= number).count();
+        let knows_as_early = |member: &Member| {
+            NodeFacts::read(&member.told).is_some_and(|facts| facts.journal_begins <= begin && !facts.is_journal_new)
+        };
+        let reached = staying.iter().filter(|member| member.kept >= number && knows_as_early(member)).count();
         let progress = staying.iter().fold(0_u64, |sum, member| sum.saturating_add(member.kept.as_u64()));
         StayingJournals { all: staying.len(), reached, progress }
     }
@@ -66,7 +70,8 @@ impl Membership {
                 // A loss is under way: the rebuild asks for this journal.
                 return self.leave(node, environment, false).await.map_err(RecoverError::Store).map(|()| false);
             }
-            let staying = StayingJournals::of(&heard, &node.id, highest);
+            let begin = self.replica.begin(environment).map_err(RecoverError::Store)?;
+            let staying = StayingJournals::of(&heard, &node.id, (begin, highest));
             if staying.are_enough(self.copies) {
                 let is_free = node.open.earliest(environment).is_none();
                 break is_free && staying.reached >= self.copies;

@@ -35,6 +35,9 @@ impl Node {
         again: Option<Versioned<'_, Claim>>,
     ) -> Result<HoldId, NotBegun> {
         let (id, headers, environment) = (hold_id(), passed_on(headers), held.intent().environment());
+        if let Some(why) = self.journal_stop(environment) {
+            return Err(self.claimed_already(&held.intent().name(), again.is_none()).await.unwrap_or(why));
+        }
         let by = (&self.id, &self.operand_key);
         // The store corrects it.
         let mut used = HoldUse::default();

@@ -25,7 +25,7 @@ use crate::ledger::{ClockLeap, Content, InstallationId, NodeId, Number, Sender, 
 use crate::stations::claim::{Forgotten, Freeze, HeardGate};
 
 /// The heartbeat interval.
-const BEAT: Duration = Duration::from_secs(1);
+pub(super) const BEAT: Duration = Duration::from_secs(1);
 /// The poll interval while the node waits for something.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a start tries to join; longer than another node's missed heartbeats are tolerated.
@@ -103,6 +103,10 @@ impl Membership {
             let own = self.replica.committed(environment).map_err(JoinError::Store)?.get(&node.id).copied();
             let met = met_store(&self.audit_folder, &node.id, environment);
             self.store.knows(environment, own.unwrap_or_default().as_u64(), met);
+        }
+        // Until it is known where the journal begins.
+        for environment in &self.served {
+            node.watched.set_lacking(*environment, true, node.clock.elapsed());
         }
         let until = node.clock.elapsed().saturating_add(JOINS);
         for environment in Environment::ALL {
@@ -205,17 +209,21 @@ impl Membership {
         }
     }
 
-    /// Tells the store what it forgot and this node's audit log holds, as long as the process lives.
+    /// Tells the store and other gates what they lack and this node's audit log holds, as long as the process lives.
     pub async fn keep_remembering(self: Arc<Membership>, node: Arc<Node>) {
+        tokio::join!(self.remember(&node), self.exchange_snapshots(&node));
+    }
+
+    async fn remember(&self, node: &Arc<Node>) {
         loop {
             let mut is_awaited = false;
             for environment in Environment::ALL {
-                is_awaited |= self.recover(&node, environment).await;
-                if let Err(fault) = self.dismiss_gone(&node, environment).await {
+                is_awaited |= self.recover(node, environment).await;
+                if let Err(fault) = self.dismiss_gone(node, environment).await {
                     node.told_of(&fault);
                 }
             }
-            if !is_awaited && let Err(fault) = self.is_no_old_copy(&node) {
+            if !is_awaited && let Err(fault) = self.is_no_old_copy(node) {
                 node.told_of(&fault);
             }
             tokio::time::sleep(BEAT).await;
@@ -266,7 +274,7 @@ impl Membership {
         }
         let is_lost = matches!(heard.verdict, HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost);
         if let Some(since) = heard.lost.filter(|_| is_lost)
-            && self.take_snapshot(node, environment, since).await?
+            && self.take_snapshot(node, environment, Some(since)).await?
         {
             return Ok(heard);
         }

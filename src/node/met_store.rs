@@ -104,8 +104,8 @@ impl Membership {
         }
         tracing::warn!(
             %environment,
-            "this gate came with a new journal, and did not hand over what its former one had: it pays as long as the store is \
-             whole; `sluice doctor` names the lost journal"
+            "this gate came with a new journal, and did not hand over what its former one had; `sluice doctor` names the lost \
+             journal"
         );
         node.commit(claim::journal_lost(environment, &node.sender(), &lost)).await.map(drop)
     }

@@ -7,10 +7,11 @@
 //! | `facts`, `in_force`, `candidate`, `hindsight`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits and what it would have changed, rate limits |
 //! | `activations`, `stored_policies` | the set and the contract that the store names, which every beginning guards |
 //! | `holds`, `approve`, `sign_act`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
+//! | `entry_room` | room for audit entries, for callers and environments |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
-//! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `recovery`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
+//! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `what_was_before`, `recovery`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
 //! | `store_watch`, `clock_watch`, `date_check` | whether the store answers, accepts writes and is open for money; whether clocks leapt, or are wrong at a start |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
@@ -25,6 +26,7 @@ mod contradictions;
 mod losses;
 mod not_begun;
 mod fresh_outcomes;
+mod entry_room;
 mod exchange;
 mod fact_cache;
 mod facts;
@@ -66,11 +68,13 @@ pub mod rollback_guard;
 pub mod stand_ins;
 pub mod stored_policies;
 pub mod upkeep;
+pub mod what_was_before;
 
 pub use activations::Activations;
 pub use candidate::Candidate;
 pub use clock_watch::ClockWatch;
 pub use contradictions::Contradictions;
+pub use entry_room::EntryRoom;
 pub use exchange::{Exchange, tell_decided};
 pub use fact_cache::FactCache;
 pub use fresh_outcomes::FreshOutcomes;

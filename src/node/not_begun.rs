@@ -29,6 +29,8 @@ pub enum NotBegun {
     Forgotten,
     StoreAway,
     AuditAway,
+    /// The caller has its share of the entries about refused calls.
+    NoRoomForRefusal,
     /// The room for open holds is full, or the caller has its share.
     NoPlaceForHold(NoPlace),
 }

@@ -16,7 +16,7 @@ use super::Node;
 use super::journalling::follows;
 use super::membership::Membership;
 use super::node_facts::NodeFacts;
-use super::rebuilt_snapshot::RebuildingJournal;
+use super::rebuilt_snapshot::{RebuildingJournal, SnapshotOccasion};
 use crate::adapters::audit::{EntryRoom, entries_above, newest_entries};
 use crate::adapters::random;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RAN_WITHIN, RebuildRight, RebuiltStore};
@@ -214,7 +214,8 @@ impl Membership {
         let shown_behind = rebuilt.tail.first().map_or(up_to.as_u64(), |first| first.number.as_u64().saturating_sub(1));
         let shown_behind = Number::new(shown_behind);
         let journal = RebuildingJournal { node: &node.id, begin, up_to, shown_behind };
-        self.show_snapshot(node, environment, up_to, journal.not_followed_by(gathered.came.iter().copied())).await?;
+        let lacking = journal.not_followed_by(gathered.came.iter().copied());
+        self.show_snapshot(node, environment, SnapshotOccasion::Rebuild, lacking).await?;
         self.store.complete_rebuild(environment, &self.replica, rebuilt).await?;
         self.rebuilt_above.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, above);
         node.metrics.store_rebuilt(environment.as_str());

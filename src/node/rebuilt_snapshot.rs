@@ -1,4 +1,5 @@
-//! The snapshot that goes with a rebuild, to the gates whose journals cannot follow it.
+//! A snapshot of the store goes from a gate that knows all of it to gates whose journals lack something: with a rebuild, or
+//! when a gate joins (`what_was_before`).
 //!
 //! A journal cannot follow where it begins later than the one from which the store is rebuilt, where it has another history
 //! behind an earlier rebuild, or where the outbox lacks entries behind its end. Its gate takes the snapshot in, so that it
@@ -17,14 +18,27 @@ use super::node_facts::NodeFacts;
 use crate::adapters::audit::SnapshotFile;
 use crate::adapters::store::redis::snapshot_parts::{ShownSnapshot, TakenPart};
 use crate::adapters::store::redis::{LAPSE, Member};
+use crate::adapters::store::replica::TakenSnapshot;
 use crate::adapters::store::snapshot::SnapshotSource as _;
 use crate::base::ids::Environment;
+use crate::base::word_enum::word_enum;
 use crate::ledger::{NodeId, Number, StoreFault, StoreTime};
 
 /// How often the next part is asked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How often the right to rebuild is kept while the snapshot is written.
 const KEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+word_enum! {
+    /// Why a snapshot goes to other gates.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum SnapshotOccasion {
+        /// A lost store is rebuilt from it.
+        Rebuild = "rebuilt",
+        /// A gate came whose journal begins in the middle.
+        Joining = "joined",
+    }
+}
 
 /// The journal from which a store is rebuilt.
 #[derive(Clone, Copy, Debug)]
@@ -53,58 +67,62 @@ impl RebuildingJournal<'_> {
 }
 
 impl Membership {
-    /// Shows what the store is rebuilt from to other gates, before anything else is done with it.
+    /// Shows what this gate's journal knows to other gates: what the store is rebuilt from, before anything else is done with
+    /// it, or what was before their journals begin.
     pub(super) async fn show_snapshot(
         &self,
         node: &Node,
         environment: Environment,
-        up_to: Number,
+        occasion: SnapshotOccasion,
         to: BTreeSet<NodeId>,
     ) -> Result<(), StoreFault> {
         if to.is_empty() {
             return Ok(());
         }
-        let path = self.snapshot_path(node, environment, "shown");
+        let path = self.snapshot_path(node, environment, occasion, "shown");
         let (replica, seals, id, of) = (self.replica.clone(), self.seals.clone(), node.id.clone(), path.clone());
         let mut writing = tokio::task::spawn_blocking(move || {
             let mut out = BufWriter::with_capacity(1 << 20, created(&of)?);
-            let written = replica.content().map_err(io::Error::other)?.write(&id, up_to.as_u64(), &seals, &mut out);
-            written.map_err(io::Error::other)?;
-            out.flush().and_then(|()| File::open(&of))
+            let content = replica.content().map_err(io::Error::other)?;
+            let up_to = content.last(environment).map_err(io::Error::other)?;
+            content.write(&id, up_to.as_u64(), &seals, &mut out).map_err(io::Error::other)?;
+            out.flush().and_then(|()| File::open(&of)).map(|file| (up_to, file))
         });
         let written = loop {
             tokio::select! {
                 written = &mut writing => break written.map_err(io::Error::other).and_then(|written| written),
-                () = tokio::time::sleep(KEEP_INTERVAL) => {
+                () = tokio::time::sleep(KEEP_INTERVAL), if occasion == SnapshotOccasion::Rebuild => {
                     self.store.goes_on_rebuilding(environment, &self.instance).await?;
                 }
             }
         };
         let shown = match written {
-            Ok(file) => {
+            Ok((up_to, file)) => {
                 let shown = ShownSnapshot { instance: &self.instance, node: &node.id, up_to, file };
                 self.store.show_snapshot(environment, shown, to.clone()).await
             }
             Err(error) => {
-                tracing::warn!(%environment, %error, "the snapshot for other gates cannot be written: their journals begin behind this rebuild");
+                tracing::warn!(%environment, %error, "the snapshot for other gates cannot be written: their journals go on without what was before");
                 Ok(BTreeSet::new())
             }
         };
         drop(fs::remove_file(&path));
         for other in to.difference(&shown?) {
-            tracing::warn!(%environment, node = %other, "this gate did not take the snapshot of the rebuilt store: its journal begins behind the rebuild");
+            tracing::warn!(%environment, node = %other, "this gate did not take the snapshot: its journal goes on without what was before");
         }
         Ok(())
     }
 
-    /// Takes the snapshot that is shown to this gate while the store is rebuilt. Returns whether there was one.
+    /// Takes the snapshot that is shown to this gate, since a loss of the store or of a whole store. Returns whether there was
+    /// one.
     pub(super) async fn take_snapshot(
         &self,
         node: &Node,
         environment: Environment,
-        since: StoreTime,
+        since: Option<StoreTime>,
     ) -> Result<bool, StoreFault> {
-        let path = self.snapshot_path(node, environment, "taken");
+        let occasion = since.map_or(SnapshotOccasion::Joining, |_| SnapshotOccasion::Rebuild);
+        let path = self.snapshot_path(node, environment, occasion, "taken");
         let (mut file, mut by, mut count, mut idle) = (None, String::new(), 0_u64, Duration::ZERO);
         loop {
             let Some(part) = self.store.take_part(environment, since, (&by, count)).await? else {
@@ -124,28 +142,42 @@ impl Membership {
             file.write_all(&part.bytes).map_err(failed)?;
             (by, count) = (part.by.clone(), part.nth);
             if part.bytes.is_empty() {
-                self.has_snapshot(environment, &path, part).await?;
+                self.has_snapshot(environment, occasion, &path, part).await?;
                 self.store.take_part(environment, since, (&by, count)).await?;
                 return Ok(true);
             }
         }
     }
 
-    /// Keeps a snapshot until the entry of the rebuild comes.
-    async fn has_snapshot(&self, environment: Environment, path: &Path, last: TakenPart) -> Result<(), StoreFault> {
+    /// Keeps a snapshot until it can be taken in.
+    async fn has_snapshot(
+        &self,
+        environment: Environment,
+        occasion: SnapshotOccasion,
+        path: &Path,
+        last: TakenPart,
+    ) -> Result<(), StoreFault> {
         let (replica, path) = (self.replica.clone(), path.to_owned());
+        let begin = self.replica.begin(environment)?;
+        if occasion == SnapshotOccasion::Joining && last.up_to < begin {
+            return Err(StoreFault::Away(format!(
+                "the snapshot of another gate ends at {}, and this journal begins behind {begin}",
+                last.up_to
+            )));
+        }
         let checking = tokio::task::spawn_blocking(move || {
             let file = SnapshotFile { node: last.node, sequence: last.up_to.as_u64(), path };
-            replica.takes_snapshot(environment, last.up_to, file)
+            let is_of_rebuild = occasion == SnapshotOccasion::Rebuild;
+            replica.takes_snapshot(TakenSnapshot { environment, up_to: last.up_to, file, is_of_rebuild })
         });
         let checked = checking.await.map_err(|error| StoreFault::Away(error.to_string()))?;
-        checked.map_err(|fault| StoreFault::Away(format!("the snapshot of the rebuilt store is refused: {fault}")))?;
-        tracing::info!(%environment, up_to = last.up_to.as_u64(), "this gate has the snapshot of the rebuilt store: its journal knows all that the store has");
+        checked.map_err(|fault| StoreFault::Away(format!("the snapshot of another gate is refused: {fault}")))?;
+        tracing::info!(%environment, up_to = last.up_to.as_u64(), "this gate has the snapshot of another gate: its journal knows all that the store has");
         Ok(())
     }
 
-    fn snapshot_path(&self, node: &Node, environment: Environment, state: &str) -> PathBuf {
-        self.audit_folder.join(format!("rebuilt-{}-{environment}.{state}", node.id))
+    fn snapshot_path(&self, node: &Node, environment: Environment, occasion: SnapshotOccasion, state: &str) -> PathBuf {
+        self.audit_folder.join(format!("{}-{}-{environment}.{state}", occasion.as_str(), node.id))
     }
 }
 

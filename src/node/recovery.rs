@@ -373,7 +373,7 @@ async fn commit_told(node: &Node, mut commit: Commit) -> Result<Option<(Commit, 
 }
 
 /// Returns the number for which people opened money that lacked what was before; 0 where they did not.
-async fn opened_beginning(node: &Node, environment: Environment) -> Result<u64, StoreFault> {
+pub(super) async fn opened_beginning(node: &Node, environment: Environment) -> Result<u64, StoreFault> {
     let (record, _) = node.store.read(&OpenedBeginning::key(environment)).await?;
     let Some(Content::Whole(bytes)) = record.map(|record| record.content) else { return Ok(0) };
     Ok(OpenedBeginning::read(&bytes).as_u64())

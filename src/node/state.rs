@@ -12,6 +12,7 @@ use super::Exchange;
 use super::activations::Activations;
 use super::clock_watch::ClockWatch;
 use super::contradictions::Contradictions;
+use super::entry_room::EntryRoom;
 use super::fact_cache::FactCache;
 use super::fresh_outcomes::FreshOutcomes;
 use super::gates::OtherGates;
@@ -61,6 +62,8 @@ pub struct Node {
     pub terms: Terms,
     /// The room for the open holds of an environment.
     pub hold_room: HoldRoom,
+    /// The room for audit entries.
+    pub entries: Arc<EntryRoom>,
     /// Beginnings of requestIds that belong to one caller.
     pub prefixes: Arc<RequestIdPrefixes>,
     /// The files of outcomes that could not be written to the store.
@@ -117,9 +120,8 @@ impl Node {
     ) -> Result<Attempt, Withdrawn> {
         // Of any other source, the claim is known.
         let may_be_claimed = matches!(from, AttemptSource::Nothing);
-        if !self.audit.is_well() || self.audit.lacks_witnesses() {
-            let claimed = self.claimed_already(&allowed.intent().name(), may_be_claimed).await;
-            return Err(Withdrawn { why: claimed.unwrap_or(NotBegun::AuditAway), intent: Some(allowed.into_intent()) });
+        if let Some(why) = self.journal_stop(allowed.intent().environment()) {
+            return Err(self.withdrawn(allowed.into_intent(), may_be_claimed, why).await);
         }
         if let Some(why) = self.stop_by_clocks(allowed.intent()).await {
             return Err(self.withdrawn(allowed.into_intent(), may_be_claimed, why).await);
@@ -228,6 +230,9 @@ impl Node {
         trace: &TraceId,
         again: Option<Versioned<'_, Claim>>,
     ) -> Result<Earlier, NotBegun> {
+        if let Some(why) = self.entries.refusal_stop(intent, self.clock.elapsed()) {
+            return Err(self.claimed_already(&intent.name(), again.is_none()).await.unwrap_or(why));
+        }
         let mut earlier = again.map_or(Earlier::None, |here| here.value.earlier());
         loop {
             let may_be_forgotten = earlier == Earlier::Forgotten;
@@ -390,7 +395,7 @@ impl Node {
     }
 
     /// Returns the conflict to tell first where nothing can begin.
-    async fn claimed_already(&self, named: &CallName, may_be_claimed: bool) -> Option<NotBegun> {
+    pub(super) async fn claimed_already(&self, named: &CallName, may_be_claimed: bool) -> Option<NotBegun> {
         if !may_be_claimed {
             return None;
         }

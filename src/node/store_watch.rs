@@ -3,6 +3,7 @@
 //! It looks every second, also when no call comes, so that metrics, probes, the console and the log know of a store
 //! that is away. It reports each change once.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct StoreWatch {
     seen: ArcSwap<WatchedStore>,
     /// Why this node does not use the store yet; `None` once it does.
     starting: Mutex<Option<String>>,
+    /// The environments of which this gate's journal lacks what was before it begins, and since when.
+    lacking: Mutex<BTreeMap<Environment, Duration>>,
     /// Wakes the watch.
     changed: Notify,
 }
@@ -61,7 +64,9 @@ word_enum! {
         StoreAway = "store-away",
         StoreRefusesWrites = "store-refuses-writes",
         AuditFailing = "audit-failing",
+        DiskKept = "disk-kept",
         Unwitnessed = "unwitnessed",
+        JournalBegins = "journal-begins",
         PoliciesNotRun = "policies-not-run",
         Frozen = "frozen",
         Restored = "restored",
@@ -85,11 +90,25 @@ pub struct MoneyStop {
 impl Default for StoreWatch {
     fn default() -> StoreWatch {
         let starting = Mutex::new(Some("this gate has just started".to_owned()));
-        StoreWatch { seen: ArcSwap::default(), starting, changed: Notify::new() }
+        StoreWatch { seen: ArcSwap::default(), starting, lacking: Mutex::default(), changed: Notify::new() }
     }
 }
 
 impl StoreWatch {
+    /// Notes whether the journal lacks what was before it begins. Returns since when it does.
+    pub(super) fn set_lacking(&self, environment: Environment, lacks: bool, now: Duration) -> Duration {
+        let mut lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        if lacks {
+            return *lacking.entry(environment).or_insert(now);
+        }
+        lacking.remove(&environment);
+        now
+    }
+
+    pub(super) fn lacks_what_was_before(&self, environment: Environment) -> bool {
+        self.lacking.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&environment)
+    }
+
     /// Notes why this node does not use the store yet; `None` once it does.
     pub fn starts(&self, why: Option<String>) {
         *self.starting.lock().unwrap_or_else(PoisonError::into_inner) = why;
@@ -135,6 +154,14 @@ impl StoreWatch {
         };
         if let (true, Some(why)) = (stops.is_empty(), self.starting()) {
             stops.push(away(&why));
+        }
+        if stops.is_empty() {
+            let lacking = self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+            stops.extend(lacking.keys().map(|environment| {
+                let text =
+                    "this gate's journal begins in the middle, and no gate has told it yet what was before".to_owned();
+                MoneyStop { reason: StopReason::JournalBegins, environment: Some(*environment), text, since: None }
+            }));
         }
         // A store that is away has no primary to name.
         let fenced = seen.fenced.iter().filter(|_| seen.state == StoreCondition::Up);

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use super::embedded_start::{UnverifiedStore, open_store};
-use super::node_settings::{audit_settings, hold_room, outlets, terms};
+use super::node_settings::{audit_settings, clock_watch, entry_room, hold_room, outlets, terms};
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::witnessing::have_witnessed;
@@ -35,14 +35,14 @@ use crate::audit::Highest;
 use crate::base::ids::Environment;
 use crate::config::{Config, StoreKind};
 use crate::ledger::{Number, StoreFault};
-use crate::node::HoldChanges;
-use crate::node::clock_watch::{ClockWatch, watch_own_clock};
+use crate::node::clock_watch::watch_own_clock;
 use crate::node::journal_gaps::close_for_missing_files;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
 use crate::node::rollback_guard::close_if_incomplete;
-use crate::node::upkeep::{keep_sweeping, recover, tell_of_plain, watch_leases};
-use crate::node::{InForce, Node, OpenAttempt, OpenAttempts, watch_store};
+use crate::node::upkeep::{keep_sweeping, tell_of_plain, watch_leases};
+use crate::node::what_was_before::recover_whole;
+use crate::node::{HoldChanges, InForce, Node, OpenAttempt, OpenAttempts, watch_store};
 use crate::ports::Store;
 use crate::telemetry::Metrics;
 
@@ -169,7 +169,6 @@ pub(super) fn open(
     let store = sealed(store);
     let patience = if unverified.is_some() { CALLS_WAIT } else { Duration::ZERO };
     let (open, is_open) = watch::channel(false);
-    let uncompared = config.environments.iter().filter(|one| one.asks_date).map(|one| one.environment);
     let node = Arc::new(Node {
         store: Arc::new(Measured::new(Arc::new(Awaited::new(store.clone(), is_open.clone(), patience)), metrics)),
         audit: audit.clone(),
@@ -180,6 +179,7 @@ pub(super) fn open(
         others: Arc::default(),
         terms: terms(config),
         hold_room: hold_room(config),
+        entries: Arc::new(entry_room(config)),
         prefixes: Arc::new(config.request_id_prefixes.clone()),
         unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"), seals.clone())),
         metrics: metrics.clone(),
@@ -193,7 +193,7 @@ pub(super) fn open(
         outlets: Arc::new(outlets(config)),
         fresh: Arc::default(),
         fence: redis.as_ref().map_or_else(Arc::default, |redis| redis.fence().clone()),
-        clocks: Arc::new(ClockWatch::comparing(uncompared.collect())),
+        clocks: Arc::new(clock_watch(config)),
         contradictions: Arc::default(),
         losses: Arc::default(),
         news: Arc::default(),
@@ -376,7 +376,7 @@ async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
             Err(why) => return Err(OpenNodeError::Join(JoinError::Store(why))),
         }
         joined.send_replace(true);
-        match recover(&node, &environments).await {
+        match recover_whole(&node, membership.as_deref(), &environments).await {
             Err(why @ RecoverError::Store(StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
                 node.watched.starts(Some(why.to_string()));
                 tokio::time::sleep(RETRY_INTERVAL).await;

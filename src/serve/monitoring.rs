@@ -1,4 +1,4 @@
-//! Monitoring of the process: gauges for operators, the export of traces, and the log level.
+//! Monitoring of the process: gauges for operators, free disk, the export of traces, and the log level.
 //!
 //! SIGUSR1 raises the log level by one step; SIGUSR2 restores the configured level. Signals need neither store nor
 //! console, so that they work when these fail.
@@ -36,6 +36,7 @@ pub(super) fn start_monitoring(
     let Monitored { node, in_force, environments } = monitored;
     let metrics = node.metrics.clone();
     metrics.process_started(SystemClock.now().as_duration().try_into().unwrap_or_default());
+    workers.spawn_optional("free disk", node.entries.clone().keep_measuring());
     workers.spawn_required("gauges", look_out(node, in_force, environments));
     let signals = {
         let _inside = runtime.enter();

@@ -4,7 +4,7 @@ use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{AuditSettings, Checkpoints, SigningKey};
 use crate::config::{Config, LongestWrite, QuietTime, TimeoutsConfig, WebhookConfig};
 use crate::ledger::Keep;
-use crate::node::Outlets;
+use crate::node::{ClockWatch, EntryRoom, Outlets};
 use crate::notify::Outlet;
 use crate::stations::claim::Terms;
 use crate::stations::hold::HoldRoom;
@@ -39,6 +39,17 @@ pub(super) fn outlets(config: &Config) -> Outlets {
 pub(super) fn hold_room(config: &Config) -> HoldRoom {
     let units = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     HoldRoom { holds: units(config.limits.holds), bytes: units(config.limits.holds_bytes) }
+}
+
+pub(super) fn clock_watch(config: &Config) -> ClockWatch {
+    let uncompared = config.environments.iter().filter(|one| one.asks_date).map(|one| one.environment);
+    ClockWatch::comparing(uncompared.collect())
+}
+
+pub(super) fn entry_room(config: &Config) -> EntryRoom {
+    let kept = if config.environments.len() > 1 { config.audit.production_bytes } else { 0 };
+    let folders = vec![config.audit.folder.clone(), config.store.folder.clone()];
+    EntryRoom::new(config.limits.refusals, folders, u64::try_from(kept).unwrap_or(u64::MAX))
 }
 
 pub(super) fn terms(config: &Config) -> Terms {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
-use super::console::{ask, console, operator};
+use super::console::{ask, console, lift, operator};
 use super::doctor;
 use super::nodes::{CLOSED, all_have_it, paid, says, setup};
 use crate::support::clock::wait_until;
@@ -166,14 +166,16 @@ fn a_gate_that_did_not_run_at_a_loss_gets_what_happened_since() {
 #[test]
 fn a_lost_journal_is_named() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let gate = setup(&upstream, &redis.url(), "left").start().ready();
+    let gate = console(setup(&upstream, &redis.url(), "left")).start().ready();
     let before = paid(&gate);
     all_have_it(&redis);
     let stopped = gate.kill();
     let journal = fs::read_to_string(stopped.path("sluice-audit/audit-left.id")).unwrap();
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
-    let gate = stopped.start().ready();
-    stands(&[&gate], &[before]);
+    let gate = stopped.start();
+    wait_until("money to be closed for people", || closings(&gate).len() == 1);
+    assert_eq!(lift(&gate, json!("restored")).json()["changed"], true);
+    wait_until("what was paid to be known", || told(&before.send(gate.production())) == AGAIN);
     paid(&gate);
     let folder = gate.path("sluice-audit");
     wait_until("the audit log to name it", || {

@@ -31,6 +31,7 @@ mod histories;
 pub(super) mod holds;
 mod hostile;
 mod identity;
+mod joining;
 mod long_work;
 mod managed;
 mod memory;

@@ -18,6 +18,12 @@ pub trait Follower: fmt::Debug + Send + Sync {
     /// Takes entries, and returns for each why it contradicts those before it, if it does.
     fn follow(&self, entries: &[Outstanding], is_durable: bool) -> Result<Vec<Option<String>>, String>;
 
+    /// Takes in a snapshot that another gate gave, once it has what that has; returns whether it did: then it must read what
+    /// comes behind from the files.
+    fn take_in(&self) -> Result<bool, String> {
+        Ok(false)
+    }
+
     /// The journal goes on behind this number, without the entries before.
     fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String>;
 

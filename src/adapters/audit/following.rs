@@ -61,7 +61,7 @@ impl Following {
 
     /// Hands over entries that came to disk, in order.
     pub(super) fn hand_over(&mut self, entries: &[&Prepared]) -> Result<(), String> {
-        if self.is_behind {
+        if self.follower.take_in()? || self.is_behind {
             // The files have these entries already.
             return self.reads_files();
         }
@@ -108,6 +108,9 @@ impl Following {
 
     /// Hands over what was missed before, and brings to disk what was handed over. Returns why it cannot follow.
     pub(super) fn catch_up(&mut self) -> Result<(), String> {
+        if self.follower.take_in()? {
+            return self.reads_files().map_err(|why| named(&why));
+        }
         let is_due = self.durable.elapsed() >= DURABLE_EVERY;
         if let Some(why) = self.is_behind.then_some(&self.why).filter(|_| !is_due) {
             return Err(why.clone());

@@ -19,9 +19,9 @@ use super::queries::{Pair, StoreView as _};
 use super::repeated::{self, ReadEntry, RepeatedCommit};
 use super::sealed::{JournalledRecords, Seals};
 use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};
-use super::taken_snapshots::{TakenSnapshot, TakenSnapshots, take_in_before};
+pub use super::taken_snapshots::TakenSnapshot;
+use super::taken_snapshots::{TakenSnapshots, take_in_before};
 use super::{plan, queries};
-use crate::adapters::audit::SnapshotFile;
 use crate::base::ids::Environment;
 use crate::ledger::{Index, InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime};
 use crate::stations::claim::{self, Freeze};
@@ -270,15 +270,21 @@ impl Replica {
 
     /// Takes a snapshot of another gate's replica, which counts with the first entry behind it. Fails where it was not made
     /// with a key of this gate.
-    pub fn takes_snapshot(
-        &self,
-        environment: Environment,
-        up_to: Number,
-        file: SnapshotFile,
-    ) -> Result<(), StoreFault> {
-        ProvenSnapshot::open(&file, &self.seals)?;
-        self.taken.add(TakenSnapshot { environment, up_to, file });
+    pub fn takes_snapshot(&self, snapshot: TakenSnapshot) -> Result<(), StoreFault> {
+        ProvenSnapshot::open(&snapshot.file, &self.seals)?;
+        self.taken.add(snapshot);
         Ok(())
+    }
+
+    /// Takes in a snapshot of a whole store; returns false where it must wait: the journal does not reach as far yet.
+    pub(super) fn takes_in_whole(&self, snapshot: &TakenSnapshot) -> Result<bool, StoreFault> {
+        let TakenSnapshot { environment, up_to, .. } = snapshot;
+        if self.last(*environment)? < *up_to {
+            return Ok(false);
+        }
+        // What is known behind the snapshot's end is read from the journal again.
+        self.write(true, |table| snapshot.take_in(table, &self.seals))?;
+        Ok(true)
     }
 
     fn replay(&self, table: &mut OpenTable<'_, '_, '_>, entry: &Outstanding) -> Result<RepeatedCommit, StoreFault> {

@@ -36,6 +36,21 @@ impl Follower for Replica {
         made.map_err(|fault| fault.to_string())
     }
 
+    fn take_in(&self) -> Result<bool, String> {
+        let mut took = false;
+        for snapshot in self.taken.of_whole_stores() {
+            match self.takes_in_whole(&snapshot) {
+                Ok(false) => continue,
+                Ok(true) => took = true,
+                Err(fault) => {
+                    tracing::error!(%fault, "the snapshot of another gate cannot be taken in: this journal begins in the middle");
+                }
+            }
+            self.taken.are_over(&[snapshot]);
+        }
+        Ok(took)
+    }
+
     fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String> {
         // What is known may have changed in the entries that are left out.
         let skipped = self.write(true, |table| repeated::forget(table, environment, Number::new(up_to)));

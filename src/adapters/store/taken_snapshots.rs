@@ -1,4 +1,5 @@
-//! Snapshots of rebuilt stores that this gate took from another one. Each is taken in with the entry of its rebuild.
+//! Snapshots that this gate took from another one. One of a rebuilt store is taken in with the entry of its rebuild, one of a
+//! whole store as soon as the journal reaches as far.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,21 +20,24 @@ const REMOVED_AT_ONCE: usize = 10_000;
 
 /// A snapshot that stands for all of an environment up to a number.
 #[derive(Clone, Debug)]
-pub(super) struct TakenSnapshot {
+pub struct TakenSnapshot {
     pub environment: Environment,
     pub up_to: Number,
     pub file: SnapshotFile,
+    /// Whether it is of a store that is being rebuilt.
+    pub is_of_rebuild: bool,
 }
 
 impl TakenSnapshot {
     /// Whether this is the first entry of the store that has what the snapshot has.
     fn is_before(&self, entry: &Outstanding) -> bool {
-        entry.environment == self.environment
+        self.is_of_rebuild
+            && entry.environment == self.environment
             && unused_before(&entry.entry).is_some_and(|unused| unused.behind == self.up_to.as_u64())
     }
 
     /// Puts its content in the place of all that the map has of the environment.
-    fn take_in(&self, map: &mut impl StoreMap, seals: &Seals) -> Result<(), StoreFault> {
+    pub(super) fn take_in(&self, map: &mut impl StoreMap, seals: &Seals) -> Result<(), StoreFault> {
         let snapshot = ProvenSnapshot::open(&self.file, seals)?;
         repeated::forget(map, self.environment, Number::default())?;
         let committed = layout::committed(self.environment);
@@ -91,6 +95,11 @@ impl TakenSnapshots {
     pub fn before(&self, entries: &[Outstanding]) -> Vec<TakenSnapshot> {
         let waiting = self.waiting();
         waiting.values().filter(|one| entries.iter().any(|entry| one.is_before(entry))).cloned().collect()
+    }
+
+    /// Returns those of whole stores.
+    pub fn of_whole_stores(&self) -> Vec<TakenSnapshot> {
+        self.waiting().values().filter(|one| !one.is_of_rebuild).cloned().collect()
     }
 
     /// They are taken in, or cannot be.

@@ -113,6 +113,13 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
             "start the witnesses, or see why they refuse: the gate's log has the answer of each".to_owned()
         }
         "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
+        "journal-begins" => {
+            "start a gate that has run from the beginning, with its `audit.folder`: it tells this one what was before"
+                .to_owned()
+        }
+        "disk-kept" => {
+            "make room on the disks of `audit.folder` and `store.folder`, or lower `audit.production_bytes`".to_owned()
+        }
         "policies-not-run" => {
             "give this gate the software and the configuration of the gate that put the policies in force".to_owned()
         }

@@ -14,6 +14,8 @@ pub struct LimitsConfig {
     pub buffered_bytes: usize,
     /// The maximum number of calls in progress of an environment.
     pub calls: usize,
+    /// The maximum number of entries about refused calls of an environment within an hour.
+    pub refusals: usize,
     /// The maximum size of a request head.
     pub head_bytes: usize,
     /// The maximum number of headers in a request.

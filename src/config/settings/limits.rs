@@ -40,6 +40,14 @@ pub(super) const SETTINGS: &[Setting] = &[
               free for the others, alone half of them; further ones are refused with 503 for a moment.",
     },
     Setting {
+        name: "refusals",
+        kind: SettingKind::Number { least: 2, most: 1_000_000_000, unit: "entries", slot: |w| &mut w.refusals },
+        absent: Absent::Means("65_536"),
+        doc: "The maximum number of audit entries about refused calls of an environment within an hour, at this gate. A\n\
+              caller may have as many as stay free for the others, alone half of them; beyond it, calls that the rules\n\
+              would refuse are answered with 429 and leave no entry.",
+    },
+    Setting {
         name: "buffered_bytes",
         kind: SettingKind::Number {
             least: 65_536,

@@ -121,6 +121,18 @@ pub(super) const AUDIT: &[Setting] = &[
         doc: "The maximum size of an audit file; a new file also begins with each day (UTC).",
     },
     Setting {
+        name: "production_bytes",
+        kind: SettingKind::Number {
+            least: 0,
+            most: 1_099_511_627_776,
+            unit: "bytes",
+            slot: |w| &mut w.production_bytes,
+        },
+        absent: Absent::Means("268_435_456"),
+        doc: "The free space that is kept for production on the disks of `audit.folder` and `store.folder`. Where less is\n\
+              free, writes of sandbox are refused with 503. Without effect where one environment alone is served.",
+    },
+    Setting {
         name: "checkpoint_key",
         kind: SettingKind::Secret(|w| &mut w.checkpoint_key),
         absent: Absent::Nothing { example: r#"{ file = "checkpoint.pem" }"# },

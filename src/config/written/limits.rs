@@ -12,6 +12,7 @@ impl WrittenConfig {
             holds_bytes: self.holds_bytes.as_ref()?.value,
             buffered_bytes: self.buffered_bytes.as_ref()?.value,
             calls: self.calls.as_ref()?.value,
+            refusals: self.refusals.as_ref()?.value,
             answer_bytes: self.answer_bytes.as_ref()?.value,
             answers_bytes: self.answers_bytes.as_ref()?.value,
             head_bytes: self.head_bytes.as_ref()?.value,

@@ -63,6 +63,10 @@ pub struct Forgotten {
     /// that begins earlier.
     #[serde(default)]
     pub begins_behind: u64,
+    /// The number behind which a journal begins whose gate came when no gate ran that knows what was before. The store may have
+    /// all of it.
+    #[serde(default)]
+    pub joined_behind: u64,
     /// Why a person must open money.
     #[serde(default)]
     pub reasons: Vec<String>,

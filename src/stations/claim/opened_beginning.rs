@@ -34,7 +34,8 @@ impl OpenedBeginning {
     /// Returns the step with which the opening of a freeze by a person answers for what was before the journal; `None` where
     /// the freeze names no beginning. Guarded: the record is as `before` says.
     pub fn by_person(environment: Environment, freeze: &[u8], before: Option<Number>) -> Option<Step> {
-        let behind = freeze::forgotten(freeze)?.begins_behind;
+        let forgotten = freeze::forgotten(freeze)?;
+        let behind = forgotten.begins_behind.max(forgotten.joined_behind);
         (behind > 0).then(|| Self::written(environment, Number::new(behind), before))
     }
 

@@ -46,12 +46,18 @@ pub enum Closed {
     Forgotten,
     /// There is no place for a further hold; there is no claim, or one that people called absent.
     Holds(NoPlace, Earlier),
+    /// The caller has its share of entries about refused calls; there is no claim, or one that people called absent.
+    Refusals(Earlier),
     /// This gate does not run the set that the store names; a claim may exist.
     Policies,
 }
 
 /// Why a gate whose clock is doubted sends nothing.
 const CLOCK: &str = "this gate sends no money: nobody knows whether the clock of its machine is right";
+
+/// Why a call that the rules refuse is not recorded.
+const REFUSALS: &str = "the rules refuse this call, and this caller has its share of the entries about refused calls \
+                        (`limits.refusals`)";
 
 /// The answer to a call whose claim exists.
 pub fn claimed(said: ClaimStatus, operation: &Operation) -> Reply {
@@ -179,6 +185,12 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
             format!("{}. {UNPROVEN} When some of them are decided, {again}.", no_place(full)),
             Executed::Unknown,
         ),
+        Closed::Refusals(Earlier::None) => {
+            (Code::TooManyRefusals, format!("{REFUSALS}; nothing was sent: {again} later."), Executed::No)
+        }
+        Closed::Refusals(Earlier::Forgotten | Earlier::Unproven) => {
+            (Code::TooManyRefusals, format!("{REFUSALS}. {UNPROVEN} Later, {again}."), Executed::Unknown)
+        }
         Closed::Clock(Earlier::None) => {
             (Code::Frozen, format!("{CLOCK}; nothing was sent: {again} at another gate, or later."), Executed::No)
         }

@@ -25,6 +25,7 @@ word_enum! {
         RateLimited = "RATE_LIMITED",
         /// The caller or its environment has too many calls that wait for people.
         TooManyHolds = "TOO_MANY_HOLDS",
+        TooManyRefusals = "TOO_MANY_REFUSALS",
         KeysUnavailable = "KEYS_UNAVAILABLE",
         InvalidJson = "INVALID_JSON",
         InvalidRequest = "INVALID_REQUEST",
@@ -91,7 +92,7 @@ impl Code {
             Code::RequestTimeout => 408,
             Code::BodyTooLarge => 413,
             Code::TargetTooLong => 414,
-            Code::RateLimited | Code::TooManyHolds => 429,
+            Code::RateLimited | Code::TooManyHolds | Code::TooManyRefusals => 429,
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
@@ -141,6 +142,7 @@ impl Code {
             | Code::ApprovalBlocked
             | Code::RateLimited
             | Code::TooManyHolds
+            | Code::TooManyRefusals
             | Code::RequestInProgress
             | Code::RequestIdSpent
             | Code::RequestIdReused
@@ -180,7 +182,7 @@ impl Code {
             | Code::AuditUnavailable
             | Code::PoliciesUnavailable
             | Code::Draining => Some(1),
-            Code::Frozen | Code::TooManyHolds => Some(60),
+            Code::Frozen | Code::TooManyHolds | Code::TooManyRefusals => Some(60),
             _ => None,
         }
     }

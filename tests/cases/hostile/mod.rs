@@ -3,6 +3,7 @@
 mod budgets;
 mod connections;
 mod crowds;
+mod entries;
 mod http2;
 mod line;
 mod malformed;

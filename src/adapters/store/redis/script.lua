@@ -36,8 +36,9 @@
 --                      another node was told of; state is `retired` if every such node was told that it retired
 --   root:t             hash: number -> 'number at node entry', while the store is lost: entries that one journal lends
 --                      to another, each by the number of the one before it; 'none' where it cannot
---   root:u             hash: part -> 'instance nth node number NODE...' and, behind a line feed, bytes, while the store
---                      is being rebuilt: the part that is shown of the snapshot up to that number, to these nodes
+--   root:u             hash: part -> 'lost instance nth node number NODE...' and, behind a line feed, bytes: the part that
+--                      is shown of the snapshot up to that number, to these nodes; while the store is being rebuilt, or,
+--                      with '-' for the time of the loss, to gates whose journals begin in the middle
 --   root:v             hash: NODE -> 'instance nth', the parts that it has taken
 -- No key has a Redis expiry: Redis measures it by another clock than commits use, and may evict such keys.
 --
@@ -56,6 +57,8 @@ local MAX_WAITING_BYTES = 64 * 1024 * 1024
 local MAX_MARKED = 16384
 -- A slot in a window: doubles hold all numbers here exactly, and are read without making texts of them.
 local SLOT, SLOT_BYTES = '<dddd', 32
+-- How long nobody else shows a snapshot of a whole store, in microseconds.
+local SHOWS_WITHIN = 5 * 1000000
 -- How long the entries wait for a node that left in order, in microseconds.
 local RETURNS_WITHIN = 3600 * 1000000
 -- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further.
@@ -959,6 +962,20 @@ local function is_rebuilding(instance)
   return lost and string.match(redis.call('HGET', root, 'rebuilding') or '', '^%S+') == instance
 end
 
+-- Whether a process may show a snapshot: of a lost store the one that rebuilds it, of a whole one any, one at a time.
+local function may_show(instance)
+  if lost then
+    return is_rebuilding(instance)
+  end
+  local by, at_last = string.match(redis.call('HGET', root, 'shows') or '', '^(%S+) (%S+)$')
+  return not by or by == instance or now - tonumber(at_last) >= SHOWS_WITHIN
+end
+
+-- A process that shows a snapshot goes on with it.
+local function shows(instance)
+  alter('HSET', root, lost and 'rebuilding' or 'shows', instance .. ' ' .. text(now))
+end
+
 local operations = {
   beat = beat,
   -- Returns the registered nodes; a process that is not a node may ask.
@@ -1133,22 +1150,25 @@ local operations = {
       end
     end
   end,
-  -- Shows a part of the snapshot of the store that is being rebuilt, in the place of the part before.
+  -- Shows a part of a snapshot, in the place of the part before.
   show_part = function()
     local instance, nth, node, up_to, nodes, part = take(), take(), take(), take(), take(), take()
-    if not is_rebuilding(instance) then
+    if not may_show(instance) then
       return { 'no' }
     end
     return { 'go' }, function()
-      local head = table.concat({ instance, nth, node, up_to, nodes }, ' ')
-      alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
+      local head = table.concat({ lost or '-', instance, nth, node, up_to, nodes }, ' ')
+      shows(instance)
+      if nth == '1' then
+        alter('DEL', root .. ':v')
+      end
       alter('HSET', root .. ':u', 'part', head .. '\n' .. part)
     end
   end,
   -- Returns how many parts each node has taken of the snapshot that is shown.
   taken_parts = function()
     local instance = take()
-    if not is_rebuilding(instance) then
+    if not may_show(instance) then
       return { 'no' }
     end
     local told, taken = { 'go' }, redis.call('HGETALL', root .. ':v')
@@ -1159,19 +1179,20 @@ local operations = {
       end
     end
     return told, function()
-      alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
+      shows(instance)
     end
   end,
   -- Returns the part that is shown to this node, if it is the next one, and notes how many it has.
   take_part = function()
     local since, instance, count = take(), take(), tonumber(take())
     local packed = redis.call('HGET', root .. ':u', 'part')
-    if lost ~= since or not packed then
+    if (lost or '-') ~= since or not packed then
       return {}
     end
     local ends = string.find(packed, '\n', 1, true)
-    local by, nth, node, up_to, nodes = string.match(string.sub(packed, 1, ends - 1), '^(%S+) (%d+) (%S+) (%d+) (.*)$')
-    if not string.find(' ' .. nodes .. ' ', ' ' .. asker .. ' ', 1, true) then
+    local head = '^(%S+) (%S+) (%d+) (%S+) (%d+) (.*)$'
+    local shown_at, by, nth, node, up_to, nodes = string.match(string.sub(packed, 1, ends - 1), head)
+    if shown_at ~= since or not string.find(' ' .. nodes .. ' ', ' ' .. asker .. ' ', 1, true) then
       return {}
     end
     local is_next = tonumber(nth) == (by == instance and count or 0) + 1
@@ -1196,7 +1217,7 @@ local operations = {
     local told, write = commit()
     return told,
       write and function()
-        alter('HDEL', root, 'lost', 'above', 'rebuilding', 'distrusted', 'next', 'since', 'left')
+        alter('HDEL', root, 'lost', 'above', 'rebuilding', 'shows', 'distrusted', 'next', 'since', 'left')
         alter('DEL', root .. ':m', root .. ':t', root .. ':u', root .. ':v')
         if run ~= met then
           alter('HSET', root, 'promoted', text(now))

@@ -1,5 +1,5 @@
-//! Shows the snapshot of a store that is being rebuilt to gates whose journals cannot follow the rebuild: in parts, through
-//! the Redis, while nobody does anything else with it.
+//! Shows a snapshot of the store to gates whose journals lack what was before: in parts, through the Redis. While a store is
+//! being rebuilt, nobody does anything else with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -23,7 +23,7 @@ const CHECKS: Duration = Duration::from_secs(30);
 /// A snapshot that is shown.
 #[derive(Debug)]
 pub struct ShownSnapshot<'s> {
-    /// The process that rebuilds.
+    /// The process that rebuilds, or whose journal has what others lack.
     pub instance: &'s str,
     /// The node whose replica it is of, and how far that reaches.
     pub node: &'s NodeId,
@@ -106,14 +106,19 @@ impl RedisStore {
         Ok(taken)
     }
 
-    /// Returns the next part of the snapshot of which this gate has so many parts of that process, if it is shown to it.
+    /// Returns the next part of the snapshot of which this gate has so many parts of that process, if it is shown to it:
+    /// since a loss of the store, or of a whole store.
     pub async fn take_part(
         &self,
         environment: Environment,
-        since: StoreTime,
+        since: Option<StoreTime>,
         (by, count): (&str, u64),
     ) -> Result<Option<TakenPart>, StoreFault> {
-        let words = Words::default().time(since).word(by).number(count);
+        let words = match since {
+            Some(since) => Words::default().time(since),
+            None => Words::default().word("-"),
+        };
+        let words = words.word(by).number(count);
         let mut told = ReplyReader::of(self.look(environment, "take_part", &words).await?);
         if told.is_at_end() {
             return Ok(None);
