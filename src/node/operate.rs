@@ -42,7 +42,14 @@ pub async fn frozen(node: &Node, environment: Environment) -> Result<Vec<Standin
     let mut all = Vec::new();
     for (_, name) in node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await? {
         let Some(freeze) = Freeze::parse(&name) else { continue };
-        all.extend(standing(node, environment, freeze).await?);
+        match standing(node, environment, freeze.clone()).await? {
+            Some(standing) => all.push(standing),
+            None if node.store.member(environment, Index::Frozen, &name).await?.is_none() => {}
+            // It may have been lifted and made again meanwhile; else the list would lack a freeze.
+            None => all.push(standing(node, environment, freeze).await?.ok_or_else(|| {
+                StoreFault::Broken("the index of freezes has one whose record is not there".to_owned())
+            })?),
+        }
     }
     Ok(all)
 }
