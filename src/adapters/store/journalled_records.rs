@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::ledger::{Number, Record, RecordKey, StoreFault, StoreTime};
+use crate::ledger::{Content, Number, Record, RecordKey, StoreFault, StoreTime};
 
 /// The records that a journal has, their contents still sealed.
 pub trait JournalledRecords: fmt::Debug + Send + Sync {
@@ -21,6 +21,8 @@ pub struct KnownRecord {
     pub begin: Number,
     /// The number up to which every commit behind the beginning is known.
     pub up_to: Number,
+    /// By the time of another environment, records may have been swept that have not expired by this one's.
+    pub is_swept_ahead: bool,
 }
 
 /// Whether the store has what the journal has.
@@ -42,27 +44,20 @@ pub(super) enum Belief {
 impl KnownRecord {
     /// Compares what the store has with what is known, both without what has expired at the same time.
     pub(super) fn stands_for(&self, found: Option<&Record>) -> Belief {
-        let is_of_known_commit = |found: &Record| self.begin < found.version && found.version <= self.up_to;
+        let is_known = |found: &Record| self.begin < found.version && found.version <= self.up_to;
+        let is_swept = |known: &Record| self.is_swept_ahead && known.content == Content::Spent;
         match (found, &self.record) {
             (None, None) => Belief::Stands,
             (None, Some(known)) => Belief::Missing { version: known.version, known_up_to: self.up_to },
-            (Some(found), None) if is_of_known_commit(found) => Belief::Outdated,
-            (Some(_), None) => Belief::Stands,
+            (Some(found), None) if is_known(found) && !self.is_swept_ahead => Belief::Outdated,
             (Some(found), Some(known)) if found.version < known.version => Belief::Outdated,
             (Some(found), Some(known)) if found.version == known.version => {
-                if found.content == known.content {
-                    Belief::Stands
-                } else {
-                    Belief::Changed
-                }
+                let is_same = found.content == known.content || is_swept(known);
+                if is_same { Belief::Stands } else { Belief::Changed }
             }
-            (Some(found), Some(_)) => {
-                if found.version <= self.up_to {
-                    Belief::Changed
-                } else {
-                    Belief::Stands
-                }
-            }
+            // The journal must have this version.
+            (Some(found), Some(_)) if found.version <= self.up_to => Belief::Changed,
+            (Some(_), _) => Belief::Stands,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::repeated::{self, ReadEntry, RepeatedCommit};
 use super::sealed::Seals;
 use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};
 use super::taken_snapshots::{TakenSnapshot, TakenSnapshots, take_in_before};
-use super::{plan, queries};
+use super::{SWEEP_AFTER, plan, queries};
 use crate::adapters::audit::SnapshotFile;
 use crate::base::ids::Environment;
 use crate::ledger::{Index, InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime};
@@ -299,6 +299,7 @@ impl JournalledRecords for Replica {
                 record: queries::record(&view, key, now)?,
                 begin: queries::begin(&view, key.environment)?,
                 up_to: Number::new(queries::last(&view, key.environment)?),
+                is_swept_ahead: queries::time(&view)?.minus(SWEEP_AFTER) > now,
             })
         })
     }

@@ -240,14 +240,14 @@ impl Sealed {
 
     /// Reads a record, or that there is none, and believes it only as the journal has it.
     async fn read_believed(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let mut missed = None;
+        let (mut missed, mut outdated) = (None, None);
         // The journal may have gone on since the store answered; a store that forgot stays behind.
         for _ in 0..MAX_READS {
             let (record, now) = self.inner.read(key).await?;
             match self.believes(key, record.as_ref(), now)? {
                 Belief::Stands => return Ok((record, now)),
                 Belief::Changed => break,
-                Belief::Outdated => {}
+                Belief::Outdated => outdated = record,
                 Belief::Missing { version, known_up_to } => {
                     if self.is_written_behind(key, known_up_to).await? {
                         return Ok((record, now));
@@ -259,6 +259,8 @@ impl Sealed {
                 }
             }
         }
+        // What somebody wrote who has no key is told as that.
+        outdated.map(|record| self.open_record(key, record)).transpose()?;
         Err(self.changed(key))
     }
 
