@@ -62,7 +62,7 @@ word_enum! {
         TookForce = "took-force",
         /// A store that lost its memory was rebuilt from a journal.
         Rebuilt = "rebuilt",
-        /// Claims that the store lost, and this audit log did not, are in the store again.
+        /// Claims that the store lost, and this audit log did not, are in the store again; or the texts of the policies in force.
         Remembered = "remembered",
         /// A call is held for approval.
         Held = "held",

@@ -6,6 +6,7 @@ pub mod csv;
 pub mod digest;
 pub mod ed25519;
 pub mod finding;
+pub mod folded;
 pub mod ids;
 pub mod json;
 pub mod keyed;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::render;
-use super::request::{ActRequest, environment as served, store_failed, violated};
+use super::request::{ActRequest, done_unread, environment as served, store_failed, violated};
 use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
 use crate::base::ids::{Environment, OperationId};
@@ -56,6 +56,7 @@ pub(super) async fn freeze(inside: &ConsoleState, asked: &ActRequest) -> Reply {
             let freeze = standing.as_ref().map(render::freeze);
             ok_json(if changed { 201 } else { 200 }, &json!({ "changed": changed, "freeze": freeze }))
         }
+        Err(fault) if changed => done_unread(inside, &fault),
         Err(fault) => store_failed(inside, &fault),
     }
 }

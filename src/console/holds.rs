@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::queue::{Queue, QueueFault};
-use super::request::{ActRequest, store_failed, violated};
+use super::request::{ActRequest, done_unread, store_failed, violated};
 use super::signature::{bad_signature, sent_signature};
 use super::state::ConsoleState;
 use super::view::HoldViewer;
@@ -55,6 +55,7 @@ pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAct
         Ok(changed) => match hold_json(inside, asked).await {
             Ok(Some(hold)) => ok_json(200, &json!({ "changed": changed, "hold": hold })),
             Ok(None) => unknown(),
+            Err(fault) if changed => done_unread(inside, &fault),
             Err(fault) => store_failed(inside, &fault),
         },
         Err(VoteError::Store(fault)) => store_failed(inside, &fault),

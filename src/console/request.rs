@@ -68,6 +68,13 @@ pub(super) fn store_failed(inside: &ConsoleState, fault: &StoreFault) -> Reply {
     error_json(Code::StoreUnavailable, message, None)
 }
 
+/// Answers that an act was done, although the store failed when its result was read.
+pub(super) fn done_unread(inside: &ConsoleState, fault: &StoreFault) -> Reply {
+    inside.node.told_of(fault);
+    let message = "this was done, but the store does not tell at the moment how it stands now: look again.";
+    error_json(Code::StoreUnavailable, message, None)
+}
+
 /// Answers a request that violates the API document.
 pub(super) fn violated(violations: Vec<Violation>) -> Reply {
     refused(&Refusal::Check(CheckRefusal::Violations(violations)), None)

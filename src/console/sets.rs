@@ -171,5 +171,6 @@ fn names(people: &[Owner]) -> Vec<String> {
 /// the same environments.
 fn succession<'s>(inside: &ConsoleState, now: &'s Snapshot, candidate: &'s Candidate) -> Succession<'s> {
     let environment = inside.environments.first().copied().unwrap_or(Environment::Production);
-    Succession { environment, from: now.policies.version(), to: candidate.policies.version() }
+    let replaces = inside.node.activations.number(environment);
+    Succession { environment, replaces, from: now.policies.version(), to: candidate.policies.version() }
 }

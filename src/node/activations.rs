@@ -134,6 +134,14 @@ impl Activations {
         }
     }
 
+    /// Returns the commit that put the set in force, as far as this gate knows; 0 where none did yet.
+    pub fn number(&self, environment: Environment) -> Number {
+        match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&environment) {
+            Some(KnownSet::Active { number, .. }) => *number,
+            Some(KnownSet::First { .. }) | None => Number::new(0),
+        }
+    }
+
     /// Notes why this gate cannot run the set in force. Returns whether that is news.
     pub fn cannot_run(&self, why: Option<String>) -> bool {
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);

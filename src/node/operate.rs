@@ -42,7 +42,14 @@ pub async fn frozen(node: &Node, environment: Environment) -> Result<Vec<Standin
     let mut all = Vec::new();
     for (_, name) in node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await? {
         let Some(freeze) = Freeze::parse(&name) else { continue };
-        all.extend(standing(node, environment, freeze).await?);
+        match standing(node, environment, freeze.clone()).await? {
+            Some(standing) => all.push(standing),
+            None if node.store.member(environment, Index::Frozen, &name).await?.is_none() => {}
+            // It may have been lifted and made again meanwhile; else the list would lack a freeze.
+            None => all.push(standing(node, environment, freeze).await?.ok_or_else(|| {
+                StoreFault::Broken("the index of freezes has one whose record is not there".to_owned())
+            })?),
+        }
     }
     Ok(all)
 }
@@ -147,20 +154,30 @@ pub async fn unfreeze(
         if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content)
             && Forgotten::read(freeze).may_lack_newer()
         {
-            node.forget_holds(environment).await?;
+            node.forget_holds(environment).await.map_err(done_in_part)?;
         }
         let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);
         commit.steps.extend(confirmed.into_iter().chain(guard));
         commit.entry = with_signatures(&commit, both.as_ref());
         if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content) {
-            let (opened, _) = node.store.read(&OpenedBeginning::key(environment)).await?;
+            let (opened, _) = node.store.read(&OpenedBeginning::key(environment)).await.map_err(done_in_part)?;
             let before = opened.map(|opened| opened.version);
             commit.steps.extend(OpenedBeginning::by_person(environment, freeze, before));
         }
-        if node.commit(commit).await?.is_some() {
+        let lifted = node.commit(commit).await;
+        let lifted = if *what == Freeze::Restored { lifted.map_err(done_in_part) } else { lifted };
+        if lifted?.is_some() {
             return Ok(LiftSaid::Lifted);
         }
         retry.conflict().await?;
+    }
+}
+
+/// Holds may have ended already, so that nobody is told that nothing was done.
+fn done_in_part(fault: StoreFault) -> StoreFault {
+    match fault {
+        StoreFault::Away(why) => StoreFault::InDoubt(why),
+        fault => fault,
     }
 }
 

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{InForce, Node};
+use super::{InForce, Node, Snapshot};
 use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder, Proposed};
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
@@ -36,6 +37,8 @@ pub struct StoredPolicies {
     pub has_people: bool,
     /// The set that runs here, with its texts.
     pub running: Mutex<LoadedPolicies>,
+    /// When the store had the texts of the set that runs here, by the monotonic clock.
+    pub whole_at: Mutex<Option<Duration>>,
     /// Held by whoever reads the store and acts on it.
     pub turn: tokio::sync::Mutex<()>,
 }
@@ -53,9 +56,12 @@ pub enum NotActivated {
 
 impl StoredPolicies {
     /// Whether this set takes force only if two people agree, should it be looser. Another contract decides what counts as
-    /// money and as an outcome, so it takes two people wherever there are people, whoever may change policies alone.
-    pub fn takes_two(&self, active: Option<&ActiveSet>, found: &LoadedPolicies) -> bool {
-        let is_other_contract = found.catalog.binding() != self.in_force.now().catalog.binding();
+    /// money and as an outcome, so it takes two people wherever there are people, whoever may change policies alone. It is
+    /// compared with the contract in force, whatever ran here before.
+    pub fn takes_two(&self, active: Option<&ActiveSet>, in_force: &Snapshot, found: &LoadedPolicies) -> bool {
+        let runs = in_force.catalog.digest().to_hex();
+        let is_unknown = active.is_some_and(|active| active.set.contract != runs);
+        let is_other_contract = is_unknown || found.catalog.binding() != in_force.catalog.binding();
         let is_set = self.two_people || active.is_some_and(|active| active.set.two_people);
         is_set || (self.has_people && is_other_contract)
     }
@@ -128,7 +134,15 @@ impl StoredPolicies {
         self.environments.first().copied().unwrap_or(Environment::Production)
     }
 
-    fn running(&self) -> LoadedPolicies {
+    pub(super) fn whole_at(&self) -> Option<Duration> {
+        *self.whole_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note_whole(&self, at: Option<Duration>) {
+        *self.whole_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    pub(super) fn running(&self) -> LoadedPolicies {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -171,6 +185,7 @@ impl StoredPolicies {
         }));
         if self.node.activations.fault().is_none() {
             self.lead_others(&active.set, None).await?;
+            self.keep_archives().await;
         }
         Ok(Some(active))
     }
@@ -233,7 +248,11 @@ impl StoredPolicies {
     }
 
     /// Returns the steps that archive the texts which the store does not have yet.
-    async fn archives(&self, environment: Environment, set: &LoadedPolicies) -> Result<Vec<Step>, StoreFault> {
+    pub(super) async fn archives(
+        &self,
+        environment: Environment,
+        set: &LoadedPolicies,
+    ) -> Result<Vec<Step>, StoreFault> {
         let (version, digest) = (set.policies.version(), set.catalog.digest().to_hex());
         let mut steps = Vec::new();
         if !self.has(&activation::archived_key(environment, version)).await? {
@@ -244,6 +263,13 @@ impl StoredPolicies {
             steps.push(activation::archive_contract(environment, &digest, set.catalog.source()));
         }
         Ok(steps)
+    }
+
+    /// Returns the keys of the texts of the set that runs here, and of its contract.
+    pub(super) fn archive_keys(&self, environment: Environment) -> [RecordKey; 2] {
+        let set = self.running();
+        let (version, digest) = (set.policies.version(), set.catalog.digest().to_hex());
+        [activation::archived_key(environment, version), activation::contract_key(environment, &digest)]
     }
 
     async fn has(&self, key: &RecordKey) -> Result<bool, StoreFault> {

@@ -113,6 +113,12 @@ pub fn archive(environment: Environment, version: &str, set: &ArchivedSet) -> St
     create(archived_key(environment, version), set)
 }
 
+/// Puts texts into the store again that it lost.
+pub fn archived_again(environment: Environment, version: &str, archives: Vec<Step>, node: &NodeId) -> Commit {
+    let entry = Entry::of(EntryKind::Remembered).with("policy", version);
+    Commit { environment, node: node.clone(), steps: archives, entry: entry.to_bytes() }
+}
+
 /// Archives a contract.
 pub fn archive_contract(environment: Environment, digest: &str, source: &ContractSource) -> Step {
     create(contract_key(environment, digest), source)

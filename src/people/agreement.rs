@@ -1,7 +1,8 @@
 //! Agreements that a looser set of policies takes force: one record for the set in force and the set that waits.
 //!
-//! An agreement covers exactly these two versions, and lasts for a day from the last vote: an old agreement, or one on
-//! another set, loosens nothing.
+//! An agreement covers exactly these two versions and the activation that put the first in force, and lasts for a day
+//! from the last vote: an old agreement, or one on another set, loosens nothing. Nor does one that was used up, after the
+//! first set came into force again.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::signed_act::{ActTerms, PersonAct, SignedAct, SignedWord};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::base::json;
-use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Record, RecordKey, Step};
+use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step};
 use crate::stations::claim::Owner;
 
 /// The people that it takes.
@@ -40,6 +41,8 @@ pub struct AgreedWord {
 pub struct Succession<'s> {
     /// The environment of the record; nodes that share a store use the same one.
     pub environment: Environment,
+    /// The commit that put the set in force; 0 where none did yet.
+    pub replaces: Number,
     pub from: &'s str,
     pub to: &'s str,
 }
@@ -55,7 +58,7 @@ impl Succession<'_> {
     }
 
     pub fn key(&self) -> RecordKey {
-        let name = format!("{}/{}", self.from, self.to);
+        let name = format!("{}/{}/{}", self.replaces, self.from, self.to);
         RecordKey { environment: self.environment, kind: Kind::Agreement, name }
     }
 }
@@ -111,11 +114,14 @@ fn is_among(words: &[AgreedWord], person: &Owner) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Number, StoreTime};
+    use crate::ledger::StoreTime;
 
     #[test]
     fn a_person_in_another_case_or_form_agrees_once() {
-        let succession = Succession { environment: Environment::Production, from: "1", to: "2" };
+        let replaces = Number::new(7);
+        let succession = Succession { environment: Environment::Production, replaces, from: "1", to: "2" };
+        let again = Succession { replaces: Number::new(9), ..succession };
+        assert_ne!(succession.key(), again.key(), "the first set came into force again");
         let person = |subject: &str| Owner::named("people", subject);
         let (node, act) = (NodeId::parse("gate").unwrap(), succession.act());
         let terms = ActTerms { environment: succession.environment, act: &act, signing: None };

@@ -230,11 +230,20 @@ impl Reload {
         };
         let Some(found) = self.proposal.clone() else { return true };
         let now = self.in_force.now();
-        if found.policies.version() == now.policies.version() && self.node.activations.fault().is_none() {
+        // What a gate cannot run it cannot compare with anything, and its folder was not written for it.
+        if self.node.activations.fault().is_some() {
+            self.drop_candidate(&now);
+            return true;
+        }
+        // Another set came into force meanwhile: the next look follows it.
+        if active.as_ref().is_some_and(|active| active.set.version != now.policies.version()) {
+            return true;
+        }
+        if found.policies.version() == now.policies.version() {
             return self.is_in_force(found, active.as_ref());
         }
         match self.is_live(&found, active.as_ref()) {
-            Ok(true) => self.judge(found, active).await,
+            Ok(true) => self.judge(found, active, now).await,
             Ok(false) => {
                 self.withdraw();
                 true
@@ -280,20 +289,19 @@ impl Reload {
             "the policies in force are others than those of the folder, which were proposed before: change the folder to \
              propose them again"
         );
+        self.drop_candidate(&now);
+    }
+
+    fn drop_candidate(&self, now: &Snapshot) {
         if now.candidate.is_some() {
             self.in_force.replace(now.catalog.clone(), Policies::clone(&now.policies));
         }
     }
 
-    async fn judge(&mut self, found: LoadedPolicies, active: Option<ActiveSet>) -> bool {
-        let now = self.in_force.now();
-        let takes_two = self.stored.takes_two(active.as_ref(), &found);
+    async fn judge(&mut self, found: LoadedPolicies, active: Option<ActiveSet>, now: Arc<Snapshot>) -> bool {
+        let takes_two = self.stored.takes_two(active.as_ref(), &now, &found);
         if !takes_two && !now.policies.rules.must_sign(SignableAct::Activation) {
             return self.activate(&found, active.as_ref(), None).await;
-        }
-        // A gate that cannot run the set in force compares nothing with it.
-        if self.node.activations.fault().is_some() {
-            return true;
         }
         let (from, to) = (now.policies.version().to_owned(), found.policies.version().to_owned());
         let (compared, in_force) = (Some((from.clone(), to.clone())), now.clone());
@@ -310,7 +318,8 @@ impl Reload {
             }
             self.compared = compared;
         }
-        let succession = Succession { environment: self.stored.leading(), from: &from, to: &to };
+        let (environment, replaces) = (self.stored.leading(), number(active.as_ref()));
+        let succession = Succession { environment, replaces, from: &from, to: &to };
         match activate::agreement(&self.node, &in_force.policies, succession).await {
             Ok(Some(agreed)) => self.activate(&found, active.as_ref(), Some(&agreed)).await,
             Ok(None) => true,

@@ -1,7 +1,7 @@
 //! The policies that a start begins with, before the store has named those in force.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder, Proposed};
 use crate::base::ids::Environment;
@@ -55,6 +55,7 @@ pub(super) fn stored_policies(
         has_people: config.console.is_some()
             && config.environments.iter().any(|one| one.environment == Environment::Production),
         running: running.into(),
+        whole_at: Mutex::default(),
         turn: tokio::sync::Mutex::default(),
     })
 }

@@ -13,15 +13,16 @@ use super::embedded::{
     CACHE_BYTES, KeySpace, Medium, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, Trouble, locked,
 };
 use super::gathered::{GatheredChanges, OpenTable, StoreMap as _};
+use super::journalled_records::{JournalledRecords, KnownRecord};
 use super::layout::{self, Item};
 use super::leaving_changes::LeavingChanges;
 use super::queries::{Pair, StoreView as _};
 use super::repeated::{self, ReadEntry, RepeatedCommit};
-use super::sealed::{JournalledRecords, Seals};
+use super::sealed::Seals;
 use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};
 pub use super::taken_snapshots::TakenSnapshot;
 use super::taken_snapshots::{TakenSnapshots, take_in_before};
-use super::{plan, queries};
+use super::{SWEEP_AFTER, plan, queries};
 use crate::base::ids::Environment;
 use crate::ledger::{Index, InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime};
 use crate::stations::claim::{self, Freeze};
@@ -297,11 +298,15 @@ fn failed(error: impl std::fmt::Display) -> StoreFault {
 }
 
 impl JournalledRecords for Replica {
-    fn latest_record(&self, key: &RecordKey) -> Result<Option<Record>, StoreFault> {
-        self.record(key)
-    }
-
-    fn known_up_to(&self, environment: Environment) -> Result<Number, StoreFault> {
-        self.last(environment)
+    fn known(&self, key: &RecordKey, now: StoreTime) -> Result<KnownRecord, StoreFault> {
+        self.read(|table| {
+            let view = KeySpace(table);
+            Ok(KnownRecord {
+                record: queries::record(&view, key, now)?,
+                begin: queries::begin(&view, key.environment)?,
+                up_to: Number::new(queries::last(&view, key.environment)?),
+                is_swept_ahead: queries::time(&view)?.minus(SWEEP_AFTER) > now,
+            })
+        })
     }
 }

@@ -4,9 +4,9 @@
 //! and bound to its record: moved to another record it cannot be opened. As each record has its own key, and few
 //! versions, random nonces never come near the number at which they might repeat.
 //!
-//! A gate on a Redis compares each value that it reads with the one that its journal has for the same version, and takes
-//! no version that its journal must have and does not. So neither an older value of the same record nor one that somebody
-//! wrote there is believed, with a key or without.
+//! A gate on a Redis compares what it reads with what its journal has, records that are not there included: see
+//! `journalled_records`. So neither an older value of a record, nor one that somebody wrote there, nor the absence of one
+//! that somebody removed is believed, with a key or without.
 //!
 //! With a key, a value in plain text is refused, and a session in plain text counts as none: somebody without the key
 //! wrote it. A setting accepts plain text while a store from before the key is taken over; values are sealed when they are
@@ -14,7 +14,6 @@
 //!
 //! The entry of each commit gets its steps and their sealed values: see `journalled_steps`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -23,6 +22,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce};
 
+use super::journalled_records::{Belief, JournalledRecords};
 use super::packed::{self, PACKED};
 use super::sealed_place::{FORMAT, SEALED, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};
@@ -39,8 +39,10 @@ use crate::telemetry::Metrics;
 const PLAIN: &str = "plain-text";
 const UNOPENED: &str = "other-key";
 const CHANGED: &str = "changed";
-/// How often a record is read that is older than the one that the journal has.
+/// How often a record is read that is not as the journal has it.
 const MAX_READS: usize = 3;
+/// How many entries are read at a time that the journal does not have yet.
+const BATCH: usize = 256;
 /// The kind under which the digest of a snapshot is sealed; no record has it.
 const SNAPSHOT: &str = "snapshot";
 
@@ -61,15 +63,6 @@ pub struct Sealed {
     journalled: Option<Arc<dyn JournalledRecords>>,
     /// Counts the records that are refused.
     metrics: Option<Metrics>,
-}
-
-/// The records that a journal has, their contents still sealed.
-pub trait JournalledRecords: fmt::Debug + Send + Sync {
-    /// Returns the latest version of a record.
-    fn latest_record(&self, key: &RecordKey) -> Result<Option<Record>, StoreFault>;
-
-    /// Returns the number up to which every commit is known.
-    fn known_up_to(&self, environment: Environment) -> Result<Number, StoreFault>;
 }
 
 impl Seals {
@@ -202,6 +195,10 @@ fn changed_in_store(key: &RecordKey) -> StoreFault {
     ))
 }
 
+fn gone_meanwhile(key: &RecordKey) -> StoreFault {
+    StoreFault::Away(format!("{} stood in the way of a commit, and has gone meanwhile", SealedPlace::of(key)))
+}
+
 fn of_snapshot(name: &str) -> SealedPlace<'_> {
     // A snapshot has the records of all environments.
     SealedPlace { environment: Environment::Production, kind: SNAPSHOT, name }
@@ -228,48 +225,74 @@ impl Sealed {
         }
     }
 
-    /// Fails where the store has another value of a version than the journal. The journal may have later versions.
-    fn is_as_journalled(&self, key: &RecordKey, found: &Record) -> Result<(), StoreFault> {
-        let Some(journalled) = self.journalled.as_ref().filter(|_| key.kind.is_journalled()) else { return Ok(()) };
-        // Read first: the journal goes on meanwhile.
-        let known_up_to = journalled.known_up_to(key.environment)?;
-        let Some(known) = journalled.latest_record(key)? else { return Ok(()) };
-        let is_otherwise = match (&found.content, &known.content) {
-            (Content::Whole(found), Content::Whole(known)) => found != known,
-            _ => false,
-        };
-        let is_changed = known.version == found.version && is_otherwise;
-        // The journal must have this version.
-        let is_invented = known.version < found.version && found.version <= known_up_to;
-        if is_changed || is_invented {
-            self.refused(key.environment, CHANGED);
-            return Err(changed_in_store(key));
+    /// Compares what the store has at this time with what the journal has.
+    fn believes(&self, key: &RecordKey, found: Option<&Record>, now: StoreTime) -> Result<Belief, StoreFault> {
+        match self.journalled.as_ref().filter(|_| key.kind.is_journalled()) {
+            Some(journalled) => Ok(journalled.known(key, now)?.stands_for(found)),
+            None => Ok(Belief::Stands),
         }
-        Ok(())
     }
 
-    /// Whether the journal has a later version of the record.
-    fn is_older(&self, key: &RecordKey, found: &Record) -> Result<bool, StoreFault> {
-        let Some(journalled) = self.journalled.as_ref().filter(|_| key.kind.is_journalled()) else { return Ok(false) };
-        Ok(journalled.latest_record(key)?.is_some_and(|known| known.version > found.version))
+    fn changed(&self, key: &RecordKey) -> StoreFault {
+        self.refused(key.environment, CHANGED);
+        changed_in_store(key)
     }
 
-    /// Reads a record that is not older than the one that the journal has.
-    async fn read_latest(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
+    /// Reads a record, or that there is none, and believes it only as the journal has it.
+    async fn read_believed(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
+        let (mut missed, mut outdated) = (None, None);
         // The journal may have gone on since the store answered; a store that forgot stays behind.
         for _ in 0..MAX_READS {
             let (record, now) = self.inner.read(key).await?;
-            let is_older = record.as_ref().map(|record| self.is_older(key, record)).transpose()?;
-            if is_older != Some(true) {
-                return Ok((record, now));
+            match self.believes(key, record.as_ref(), now)? {
+                Belief::Stands => return Ok((record, now)),
+                Belief::Changed => break,
+                Belief::Outdated => outdated = record,
+                Belief::Missing { version, known_up_to } => {
+                    if self.is_written_behind(key, known_up_to).await? {
+                        return Ok((record, now));
+                    }
+                    // The first answer may be from before that version.
+                    if missed.replace(version) == Some(version) {
+                        break;
+                    }
+                }
             }
         }
-        self.refused(key.environment, CHANGED);
-        Err(changed_in_store(key))
+        // What somebody wrote who has no key is told as that.
+        outdated.map(|record| self.open_record(key, record)).transpose()?;
+        Err(self.changed(key))
+    }
+
+    /// Whether a commit that the journal does not have yet may have removed or replaced the record.
+    async fn is_written_behind(&self, key: &RecordKey, known_up_to: Number) -> Result<bool, StoreFault> {
+        let mut behind = known_up_to;
+        loop {
+            let entries = self.inner.outbox(key.environment, behind, BATCH).await?;
+            if entries.is_empty() {
+                return Ok(false);
+            }
+            for entry in entries {
+                // What is missing before it is not known, and the journal goes on without it.
+                if entry.number.as_u64() != behind.as_u64().saturating_add(1) {
+                    return Ok(true);
+                }
+                let steps = self.seals.steps(&entry)?.map(|kept| kept.steps).unwrap_or_default();
+                let writes = |step: &Step| match step {
+                    Step::Create { key: written, .. }
+                    | Step::Replace { key: written, .. }
+                    | Step::Delete { key: written, .. } => written == key,
+                    _ => false,
+                };
+                if steps.iter().any(writes) {
+                    return Ok(true);
+                }
+                behind = entry.number;
+            }
+        }
     }
 
     fn open_record(&self, key: &RecordKey, record: Record) -> Result<Record, StoreFault> {
-        self.is_as_journalled(key, &record)?;
         let content = match record.content {
             Content::Whole(value) => {
                 let reason = if self.seals.refuses(key, &value) { PLAIN } else { UNOPENED };
@@ -289,23 +312,35 @@ impl Sealed {
     }
 
     /// Opens what a rejected commit met.
-    fn opened(
+    async fn opened(
         &self,
         keys: &[Option<RecordKey>],
         committed: Result<Receipt, CommitError>,
     ) -> Result<Receipt, CommitError> {
         let Err(CommitError::Rejected { at, conflicts }) = committed else { return committed };
-        let opened = conflicts.into_iter().map(|conflict| {
+        let mut opened = Vec::with_capacity(conflicts.len());
+        for conflict in conflicts {
             let key = keys.get(conflict.step).and_then(Option::as_ref);
-            self.open_obstacle(key, conflict)
-        });
-        let conflicts = opened.collect::<Result<_, _>>().map_err(CommitError::Fault)?;
-        Err(CommitError::Rejected { at, conflicts })
+            opened.push(self.open_obstacle(key, conflict, at).await.map_err(CommitError::Fault)?);
+        }
+        Err(CommitError::Rejected { at, conflicts: opened })
     }
 
-    fn open_obstacle(&self, key: Option<&RecordKey>, conflict: Conflict) -> Result<Conflict, StoreFault> {
+    async fn open_obstacle(
+        &self,
+        key: Option<&RecordKey>,
+        conflict: Conflict,
+        at: StoreTime,
+    ) -> Result<Conflict, StoreFault> {
         let found = match (conflict.found, key) {
-            (ConflictCause::Record(record), Some(key)) => ConflictCause::Record(self.open_record(key, record)?),
+            (ConflictCause::Record(record), Some(key)) => {
+                let record = match self.believes(key, Some(&record), at)? {
+                    Belief::Stands => record,
+                    Belief::Changed | Belief::Missing { .. } => return Err(self.changed(key)),
+                    Belief::Outdated => self.read_believed(key).await?.0.ok_or_else(|| gone_meanwhile(key))?,
+                };
+                ConflictCause::Record(self.open_record(key, record)?)
+            }
             (found, _) => found,
         };
         Ok(Conflict { found, ..conflict })
@@ -316,7 +351,7 @@ impl Sealed {
 impl Store for Sealed {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         let (commit, keys) = self.seal_commit(commit)?;
-        self.opened(&keys, self.inner.commit(commit).await)
+        self.opened(&keys, self.inner.commit(commit).await).await
     }
 
     async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
@@ -325,7 +360,7 @@ impl Store for Sealed {
             return self.commit(commit).await;
         }
         let (commit, keys) = self.seal_commit(commit)?;
-        self.opened(&keys, self.inner.commit_for_journal(commit).await)
+        self.opened(&keys, self.inner.commit_for_journal(commit).await).await
     }
 
     fn leans_on_journal(&self) -> bool {
@@ -338,7 +373,7 @@ impl Store for Sealed {
 
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
         let Query::Record(key) = query else { return self.inner.query(query).await };
-        let (record, now) = self.read_latest(&key).await?;
+        let (record, now) = self.read_believed(&key).await?;
         let is_forged = record.as_ref().is_some_and(|record| self.seals.is_forged_session(&key, record));
         if is_forged {
             self.refused(key.environment, PLAIN);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::finding::Finding;
+use crate::base::folded::folded;
 use crate::policy::Policies;
 use crate::policy::quorum::{each_alone, missing};
 use crate::policy::rules::Rules;
@@ -18,7 +19,7 @@ pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
     let mut findings = unreachable_approvals(policies);
     let signing = policies.rules.signing.as_ref().filter(|signing| !signing.acts.is_empty());
     let people = signing.map(|signing| {
-        let subjects = signing.passkeys.values().map(|passkey| subject(&passkey.person).to_lowercase());
+        let subjects = signing.passkeys.values().map(|passkey| folded(subject(&passkey.person)));
         subjects.collect::<BTreeSet<String>>().len()
     });
     if let Some(people) = people.filter(|people| *people < PEOPLE_WITH_KEYS)

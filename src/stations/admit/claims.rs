@@ -6,6 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
+use crate::base::visible::is_invisible;
+
 /// A path into the fields of a token: `act.sub`, or `"https://example.com/roles".x` where a name contains dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath(Vec<String>);
@@ -105,14 +107,14 @@ pub(super) fn roles(value: &Value) -> Option<BTreeSet<String>> {
     }
 }
 
-/// Reads a string that is not blank.
+/// Reads a string that is not blank, and has no character that nobody sees: it would look like another name.
 pub(super) fn name(value: Option<&Value>) -> Option<String> {
     let text = value?.as_str()?;
     is_name(text).then(|| text.to_owned())
 }
 
 pub(super) fn is_name(text: &str) -> bool {
-    !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(char::is_control)
+    !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(is_invisible)
 }
 
 /// Returns the digest of the one certificate that may use the token (RFC 8705), or `None` where the token is not bound.

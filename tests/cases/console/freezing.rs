@@ -313,3 +313,18 @@ fn a_freeze_stands_although_the_redis_is_rebuilt_from_a_journal_that_lacks_it() 
     assert_eq!(lift(&left, json!({"operation": "createSwap"})).status, 200);
     nodes::paid(&left);
 }
+
+/// Somebody removes the record of a freeze, and leaves the member of the index.
+#[test]
+fn a_freeze_whose_record_somebody_removed_is_not_left_out_of_the_list() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let setups = ["left", "right"].map(|node| console(nodes::setup(&upstream, &redis.url(), node)));
+    let gates = setups.map(Setup::start);
+    assert_eq!(freeze(&gates[0], json!("all")).status, 201);
+    nodes::have_all(&redis, &["left", "right"]);
+    redis.ask(&["DEL", "sluice:{production}:r:freeze:all"]);
+    for gate in &gates {
+        let answer = ask(gate, "GET", "freezes", &operator("ops-1"), None);
+        assert_eq!(told(&answer), (503, "STORE_UNAVAILABLE".to_owned()), "{answer}");
+    }
+}

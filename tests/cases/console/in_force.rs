@@ -423,3 +423,70 @@ fn a_set_that_took_force_while_a_gate_stood_still_is_in_force_again_with_the_awa
     wait_until("money to open", || pay(&left, "r-6", "20").status == 200);
     assert_eq!((pay(&left, "r-7", "80").status, version(&left)), (403, second));
 }
+
+/// What two people agreed to is not for one of them to take back, by the folder of a gate that cannot run it.
+#[test]
+fn a_gate_that_cannot_run_the_set_proposes_nothing() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let left = with_second_issuer(with(setup(&upstream, &redis.url(), "left"), EVERYTHING));
+    let schemas = left.path("schemas");
+    write_contract(&schemas, |_| {});
+    let left = left.set("catalog", "schemas", schemas.to_str().unwrap()).start();
+    let right = with(setup(&upstream, &redis.url(), "right"), EVERYTHING).start();
+    assert_eq!(pay(&left, "r-1", "20").status, 200);
+    write_contract(&schemas, |document| {
+        document["x-sluice"] =
+            json!({"notExecuted": {"proves": [{"status": 409, "codes": ["BUSY"]}], "doesNotProve": []}});
+    });
+    let rules = "[[rule]]\nid = \"second\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", issuer = \"second\" }\n";
+    write(&left, &format!("{EVERYTHING}{rules}"));
+    left.signal("HUP");
+    take_force(&left);
+    let agreed = version(&left);
+    wait_until("the other gate cannot run the set", || right.metric("sluice_policy_not_run") == 1);
+    // One person changes its folder. Its contract is the one of before.
+    let rules =
+        "[[rule]]\nid = \"large\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", amount = \"(900, inf) USD\" }\n";
+    write(&right, &format!("{EVERYTHING}{rules}"));
+    let reads = || right.metric("sluice_reloads_total{outcome=\"unchanged\"}");
+    let (looks, before) = (|| right.metric("sluice_store_seconds_count{call=\"read\"}"), reads());
+    right.signal("HUP");
+    wait_until("the folder to be read", || reads() > before);
+    let before = looks();
+    wait_until("the gate to look at the store again", || looks() >= before + 10);
+    assert_eq!(
+        (version(&left), told(&pay(&right, "r-2", "20"))),
+        (agreed.clone(), "503 POLICIES_UNAVAILABLE unknown".to_owned())
+    );
+    assert_eq!(pay(&left, "r-3", "20").status, 200);
+    // Once it can run the set, its folder proposes like any other: the contract waits for two people.
+    let right = with_second_issuer(right.end()).start();
+    let waiting = candidate(&right);
+    assert_eq!((version(&left), version(&right)), (agreed.clone(), agreed.clone()));
+    assert_ne!(waiting, agreed);
+}
+
+fn texts(redis: &Redis) -> Vec<String> {
+    ["policy-set", "contract"].map(|kind| redis.ask(&["KEYS", &format!("sluice:{{production}}:r:{kind}:*")])).concat()
+}
+
+fn runs(gate: &Gate) -> bool {
+    gate.metric("sluice_policy_not_run") == 0
+}
+
+/// The journal has the texts, so that it tells that somebody removed them.
+#[test]
+fn texts_that_somebody_removed_come_back_from_the_journal() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let left = with(setup(&upstream, &redis.url(), "left"), EVERYTHING).start();
+    assert_eq!(pay(&left, "r-1", "20").status, 200);
+    all_have_it(&redis);
+    let removed = texts(&redis);
+    assert_eq!(removed.len(), 2, "{removed:?}");
+    removed.iter().for_each(|key| drop(redis.ask(&["DEL", key])));
+    wait_until("the texts to be there again", || texts(&redis) == removed);
+    wait_until("money to be closed", || left.probe("/readyz/money").text().contains("restored"));
+    let right = with(setup(&upstream, &redis.url(), "right"), TIGHT).start();
+    wait_until("the new gate to run the set", || version(&right) == version(&left));
+    assert!(runs(&left) && runs(&right));
+}

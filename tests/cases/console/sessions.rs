@@ -376,7 +376,7 @@ fn a_session_is_known_and_ended_at_every_node() {
     assert_eq!(frozen(left), 0);
 }
 
-/// Whoever writes the store kept the records of two sessions, and puts them back.
+/// Whoever writes the store kept the records of two sessions, and puts them back; then the records of their ends are removed.
 #[test]
 fn a_session_that_ended_is_not_opened_again_by_its_record() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
@@ -400,4 +400,16 @@ fn a_session_that_ended_is_not_opened_again_by_its_record() {
     assert_eq!(shown(&gate, &again).status, 200);
     let end = page("POST", "sessions/end", &again).json(json!({"reason": "to see"}).to_string());
     assert_eq!(send(&gate, &end).json(), json!({"ended": 1}), "those that were put back are over already");
+    // Before the journal had their ends, nothing could tell that they are missing.
+    nodes::all_have_it(&redis);
+    let ends = redis.ask(&["KEYS", "sluice:{production}:r:session-end:*"]);
+    assert!(ends.len() >= 2, "{ends:?}");
+    ends.iter().for_each(|end| drop(redis.ask(&["DEL", end])));
+    for cookie in [&one, &other] {
+        assert_eq!(told(&shown(&gate, cookie)), (503, "STORE_UNAVAILABLE".to_owned()));
+        assert_eq!(send(&gate, &page("POST", "freezes", cookie).json(freezing().to_string())).status, 503);
+    }
+    assert_eq!(frozen(&gate), 0);
+    let refused = "sluice_store_records_refused_total{environment=\"production\",reason=\"changed\"}";
+    assert!(gate.metric(refused) > 0);
 }

@@ -7,7 +7,9 @@ use sluice::adapters::store::sealed::Seals;
 use sluice::base::ids::Environment;
 use sluice::ledger::{Kind, RecordKey};
 
-use super::{RULES, answered, approver, ask, ask_at, body, gate, held, on_redis, person, say, sent, state, swap, text};
+use super::{
+    RULES, answered, approver, ask, ask_at, body, gate, held, on_redis, person, say, sent, shown, state, swap, text,
+};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Redis, Setup, Upstream};
@@ -422,4 +424,24 @@ fn a_member_of_an_index_that_is_removed_or_planted_is_noticed() {
         assert_eq!(redis.ask(&["ZSCORE", &of_freezes, "operation/createSwap"]).concat(), "");
         wait_until("people to be asked", || gate.probe("/readyz/money").text().contains("restored"));
     }
+}
+
+/// Of the store's windows, only the answer to the vote needs one.
+#[test]
+fn a_vote_that_stands_is_not_told_as_undone() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let limit = "[[limit]]\nid = \"budget\"\nops = [\"createSwap\"]\nwindow = \"rolling 30d\"\nmax = \"9 calls\"\nover = \"deny\"\n";
+    let gate = on_redis(gate(&upstream, &format!("{RULES}{limit}")), &redis, "left").start().ready();
+    assert_eq!(swap("paid-1", "50").send(gate.production()).status, 201);
+    let hold = held(&gate, "held-1");
+    let windows = redis.ask(&["KEYS", "sluice:{production}:s:*budget*"]);
+    assert_eq!(windows.len(), 1, "{windows:?}");
+    redis.ask(&["COPY", &windows[0], "aside", "REPLACE"]);
+    redis.ask(&["SET", &windows[0], "x"]);
+    let answer = say(&gate, "approve", &hold, "ops-1");
+    redis.ask(&["COPY", "aside", &windows[0], "REPLACE"]);
+    assert_eq!(answer.status, 503, "{answer}");
+    assert!(!answer.text().contains("nothing was done"), "{answer}");
+    assert!(answer.text().contains("this was done"), "{answer}");
+    assert_eq!(shown(&gate, &hold)["votes"].as_array().unwrap().len(), 1);
 }

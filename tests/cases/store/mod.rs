@@ -3,6 +3,7 @@
 //! A store is one more line in [`contract`]; the suite does not know which it runs against.
 
 mod asked;
+mod believed;
 mod bounded;
 mod embedded;
 mod faults;

@@ -1,0 +1,63 @@
+//! Compares what the store has of a record with what this gate's journal has of it.
+//!
+//! The journal has every commit behind its beginning up to a number. So it knows which record each of these commits left,
+//! and that none of their records is there where they removed it.
+
+use std::fmt;
+
+use crate::ledger::{Content, Number, Record, RecordKey, StoreFault, StoreTime};
+
+/// The records that a journal has, their contents still sealed.
+pub trait JournalledRecords: fmt::Debug + Send + Sync {
+    /// Returns what is known of a record, without the parts that have expired at this time of the store.
+    fn known(&self, key: &RecordKey, now: StoreTime) -> Result<KnownRecord, StoreFault>;
+}
+
+/// What a journal knows of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownRecord {
+    pub record: Option<Record>,
+    /// The number up to which commits are unknown; 0 where every one is known.
+    pub begin: Number,
+    /// The number up to which every commit behind the beginning is known.
+    pub up_to: Number,
+    /// By the time of another environment, records may have been swept that have not expired by this one's.
+    pub is_swept_ahead: bool,
+}
+
+/// Whether the store has what the journal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Belief {
+    Stands,
+    /// The journal has a later version, or knows that there is no record any more. It may have gone on since the store
+    /// answered.
+    Outdated,
+    /// The journal has a record of this version, and the store has none.
+    Missing {
+        version: Number,
+        known_up_to: Number,
+    },
+    /// The store has what no commit left there.
+    Changed,
+}
+
+impl KnownRecord {
+    /// Compares what the store has with what is known, both without what has expired at the same time.
+    pub(super) fn stands_for(&self, found: Option<&Record>) -> Belief {
+        let is_known = |found: &Record| self.begin < found.version && found.version <= self.up_to;
+        let is_swept = |known: &Record| self.is_swept_ahead && known.content == Content::Spent;
+        match (found, &self.record) {
+            (None, None) => Belief::Stands,
+            (None, Some(known)) => Belief::Missing { version: known.version, known_up_to: self.up_to },
+            (Some(found), None) if is_known(found) && !self.is_swept_ahead => Belief::Outdated,
+            (Some(found), Some(known)) if found.version < known.version => Belief::Outdated,
+            (Some(found), Some(known)) if found.version == known.version => {
+                let is_same = found.content == known.content || is_swept(known);
+                if is_same { Belief::Stands } else { Belief::Changed }
+            }
+            // The journal must have this version.
+            (Some(found), Some(_)) if found.version <= self.up_to => Belief::Changed,
+            (Some(_), _) => Belief::Stands,
+        }
+    }
+}
