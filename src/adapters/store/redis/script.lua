@@ -45,6 +45,9 @@
 -- Times are in microseconds. Times, numbers and units are below 2^53, so a double holds them exactly; arguments and
 -- replies carry them as text.
 
+-- Most calls are commits. For them nothing is made that they do not use, big texts are made once, and functions that
+-- they use take what they need: a local of this chunk that a function uses is looked for in each call.
+
 local op, root = ARGV[1], KEYS[1]
 -- The layout of these keys. No other is read.
 local FORMAT = '5'
@@ -55,8 +58,6 @@ local MAX_WAITING_BYTES = 64 * 1024 * 1024
 -- How many entries behind the end of a journal are known after they left the outbox: it may have more than its node
 -- said.
 local MAX_MARKED = 16384
--- A slot in a window: doubles hold all numbers here exactly, and are read without making texts of them.
-local SLOT, SLOT_BYTES = '<dddd', 32
 -- How long nobody else shows a snapshot of a whole store, in microseconds.
 local SHOWS_WITHIN = 5 * 1000000
 -- How long the entries wait for a node that left in order, in microseconds.
@@ -64,7 +65,8 @@ local RETURNS_WITHIN = 3600 * 1000000
 -- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further.
 local AHEAD = 60 * 1000000
 
--- Every write calls this. On the first pass it is `try`, which only checks whether the user may call the command.
+-- Every write but those of a commit calls this. On the first pass it is `try`, which only checks whether the user may
+-- call the command.
 local alter
 
 local function try(...)
@@ -83,11 +85,11 @@ local function is_of_redis(code)
     or code == 'MISCONF'
 end
 
--- Returns the answer of an operation, and does what it writes.
+-- Returns the answer of an operation, and does what it writes. A commit has checked its own writes.
 -- INVARIANT: every invalid argument, invalid stored value and missing permission is found before anything is written.
 local function finish(is_well, answer, act)
   local fault = answer
-  if is_well and act then
+  if is_well and act and op ~= 'commit' then
     alter = try
     is_well, fault = pcall(act)
   end
@@ -103,7 +105,7 @@ local function finish(is_well, answer, act)
 end
 
 local function text(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 -- The calling node, and what it knows of this store: `known` is empty if it knows no generation.
@@ -119,13 +121,11 @@ local meta = redis.call(
   'lost',
   'above',
   'skew',
-  'epoch',
   'put',
-  'taken',
   'by:' .. asker
 )
 local generation, run, lost = meta[4], meta[5], meta[6]
-local bytes_put, bytes_taken = tonumber(meta[10] or 0), tonumber(meta[11] or 0)
+local bytes_put = tonumber(meta[9] or 0)
 if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
   return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
 elseif meta[1] and meta[1] ~= FORMAT and meta[1] ~= 'import' then
@@ -141,7 +141,7 @@ if not clock then
   local time = redis.call('TIME')
   clock = time[1] * 1000000 + time[2]
 end
-local skew, epoch = tonumber(meta[8] or 0), tonumber(meta[9] or 0)
+local skew = tonumber(meta[8] or 0)
 -- Until a starting gate has compared the clock of its machine, it goes on from the last known time: it shifts the
 -- clock.
 local shift = tonumber(ARGV[10])
@@ -158,25 +158,11 @@ end
 local now = math.max(followed, believed, tonumber(ARGV[3]))
 -- Whoever expects no time cannot tell whether the clock leapt.
 local is_sure = expected or ARGV[2] ~= ''
--- The index of the last argument that all operations share.
+-- The index of the last argument that was taken: that of the last one that all operations share.
 local at = 10
 
 -- A node that found a loss waits, knowing no generation, until the store is whole again.
 local is_known, waits = known ~= '' and known ~= '-', known == '-'
-
-local function take()
-  at = at + 1
-  return ARGV[at]
-end
-
--- Writes a mark where the caller waits until what it reads is durable: the wait counts from the last write of its
--- connection. A store that is not the one that the gate knows was refused before.
-local function mark_read()
-  local seconds = take()
-  if seconds then
-    redis.call('SET', root .. ':y', '1', 'EX', seconds)
-  end
-end
 
 -- Stores and returns the time. Reported times never run back. A Redis that refuses writes still reports it.
 local function tell()
@@ -187,7 +173,7 @@ local function tell()
 end
 
 local function number_of(node)
-  return tonumber(node == asker and meta[12] or redis.call('HGET', root, 'by:' .. node) or 0)
+  return tonumber(node == asker and meta[10] or redis.call('HGET', root, 'by:' .. node) or 0)
 end
 
 local is_behind
@@ -234,8 +220,9 @@ if known ~= '' and not is_of_roll then
   end
 end
 
--- Parses a record without its expired parts; then its latest version, time and expiries, as they are stored.
-local function record(packed)
+-- Parses a record without its expired parts; then its latest version, time and expiries, as they are stored. The
+-- content begins at `first`.
+local function record(packed, now_here)
   if not packed then
     return nil
   end
@@ -243,53 +230,63 @@ local function record(packed)
   if not version then
     error('a record that cannot be read')
   end
-  local stored = { version = version, at = written, whole = whole, gone = gone, content = false }
-  if gone ~= '' and now >= tonumber(gone) then
+  local is_whole = state == 'w' and (whole == '' or now_here < tonumber(whole))
+  local stored = { version = version, at = written, whole = whole, gone = gone, is_whole = is_whole }
+  stored.packed, stored.first = packed, first
+  if gone ~= '' and now_here >= tonumber(gone) then
     return nil, stored
-  end
-  if state == 'w' and (whole == '' or now < tonumber(whole)) then
-    stored.content = string.sub(packed, first)
   end
   return stored, stored
 end
 
-local function packed_record(version, written, whole, gone, state, content)
-  return table.concat({ version, ' ', written, ' ', whole, ' ', gone, ' ', state, content })
+-- Returns whether a record has its content yet, and the content.
+local function content_of(stored)
+  if stored.is_whole then
+    return 'whole', string.sub(stored.packed, stored.first)
+  end
+  return 'spent', ''
 end
 
--- Returns where a slot begins in a window, its units and until when it matters; nothing if there is none.
-local function slot_in(window, begins, ends)
-  for first = 1, #window, SLOT_BYTES do
-    local from, to, units, matters = struct.unpack(SLOT, window, first)
-    if from == begins and to == ends then
-      return first, units, matters
+-- A slot in a window is four doubles, which hold all numbers here exactly and are read without making texts of them.
+-- Returns what a window counts between two times; then where the slot of other times begins in it, the units of that
+-- slot and until when it matters, if there is one.
+local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
+  local read, sum, length, first = struct.unpack, 0, #window, 1
+  local place, slot_units, slot_matters
+  while first <= length do
+    local last, numbers = 4
+    if first + 255 <= length then
+      -- Eight slots that are read at once take half the time.
+      last, numbers = 32, { read('<dddddddddddddddddddddddddddddddd', window, first) }
+    else
+      numbers = { read('<dddd', window, first) }
     end
+    for i = 1, last, 4 do
+      local begins, matters = numbers[i], numbers[i + 3]
+      -- A slot may be swept late.
+      if matters > now_here and begins < to and numbers[i + 1] > from then
+        sum = sum + numbers[i + 2]
+      end
+      if begins == slot_begins and numbers[i + 1] == slot_ends then
+        place, slot_units, slot_matters = first + (i - 1) * 8, numbers[i + 2], matters
+      end
+    end
+    first = first + last * 8
   end
+  return sum, place, slot_units, slot_matters
 end
 
 -- Returns a window with a slot in the place of the one that begins at `first`; without it if it has no units.
 local function with_slot(window, first, begins, ends, units, matters)
-  local slot = units and struct.pack(SLOT, begins, ends, units, matters) or ''
+  local slot = units and struct.pack('<dddd', begins, ends, units, matters) or ''
   if not first then
     return window .. slot
   end
-  return string.sub(window, 1, first - 1) .. slot .. string.sub(window, first + SLOT_BYTES)
-end
-
-local function used(window, from, to)
-  local sum = 0
-  for first = 1, #window, SLOT_BYTES do
-    local begins, ends, units, matters = struct.unpack(SLOT, window, first)
-    -- A slot may be swept late.
-    if ends > from and begins < to and matters > now then
-      sum = sum + units
-    end
-  end
-  return sum
+  return string.sub(window, 1, first - 1) .. slot .. string.sub(window, first + 32)
 end
 
 local function expiry_of_slot(name, begins, ends)
-  return 's' .. text(begins) .. ' ' .. text(ends) .. ' ' .. name
+  return string.format('s%d %d ', begins, ends) .. name
 end
 
 -- Returns where in a holder its part of a window begins and ends, and the slot and the units of it.
@@ -299,19 +296,18 @@ local function held_in(holder, name)
     local length, begins, ends, units, starts = string.match(holder, '^(%d+) (%S+) (%S+) (%S+) ()', first)
     local last = starts + tonumber(length) - 1
     if string.sub(holder, starts, last) == name then
-      return first, last, tonumber(begins), tonumber(ends), tonumber(units)
+      return first, last, begins, ends, units
     end
     first = last + 1
   end
 end
 
 local function held_part(name, begins, ends, units)
-  return table.concat({ #name, begins, ends, units, name }, ' ')
+  return string.format('%d %d %d %d ', #name, begins, ends, units) .. name
 end
 
 -- Returns the reach of a window, then the slot of a time and until when it counts: no slot outside a fixed span.
-local function span(time)
-  local kind, first, second = take(), tonumber(take()), tonumber(take())
+local function span(time, kind, first, second)
   if kind == 'f' then
     if time < first or time >= second then
       return first, second
@@ -323,229 +319,271 @@ local function span(time)
   return begins - reach, math.huge, begins, ends, math.min(ends + reach, MAX_EXACT)
 end
 
--- Each key that the steps read or write is named once, before them, and all are read at once: steps tell its place.
-local function commit()
-  local limit, node, entry, count = tonumber(take()), take(), take(), tonumber(take())
-  -- A clock that leapt makes every commit late, but for the one that says so.
-  if limit and math.max(clock, now) > limit then
-    return { 'late', text(now) }
+-- Adds to the arguments of a command.
+local function with(command, one, other)
+  local nth = #command + 1
+  command[nth], command[nth + 1] = one, other
+  return command
+end
+
+local function stood(obstacles, step, what, version, at_then, state, content)
+  obstacles = obstacles or { 'stood', '' }
+  local nth = #obstacles
+  obstacles[nth + 1], obstacles[nth + 2], obstacles[nth + 3] = text(step), what, version or ''
+  obstacles[nth + 4], obstacles[nth + 5], obstacles[nth + 6] = at_then or '', state or '', content or ''
+  return obstacles
+end
+
+local function found(obstacles, step, old)
+  if old then
+    return stood(obstacles, step, 'record', old.version, old.at, content_of(old))
   end
-  local number = math.max(tonumber(meta[3] or 0), tonumber(meta[7] or 0)) + 1
-  local names, keys, values = {}, {}, {}
+  return stood(obstacles, step, 'nothing')
+end
+
+-- Joins the values of records that are written.
+local function values_of(created, last)
+  local values = {}
+  for i = 3, last, 3 do
+    values[#values + 1] = created[i]
+  end
+  return table.concat(values)
+end
+
+-- Makes a commit, whose arguments begin behind `behind`. Each key that the steps read or write is named once, before
+-- the steps, and all are read at once: steps tell its place. So it is with other texts. `script_args` writes the steps.
+local function commit(behind, its_meta, now_here)
+  local call, arguments, read, sub, format, its_root = redis.call, ARGV, struct.unpack, string.sub, string.format, root
+  local limit, node, entry = tonumber(arguments[behind + 1]), arguments[behind + 2], arguments[behind + 3]
+  local count, of_texts = tonumber(arguments[behind + 4]), tonumber(arguments[behind + 5])
+  -- A clock that leapt makes every commit late, but for the one that says so.
+  if limit and math.max(clock, now_here) > limit then
+    return { 'late', text(now_here) }
+  end
+  local number = math.max(tonumber(its_meta[3] or 0), tonumber(its_meta[7] or 0)) + 1
+  local before_keys = behind + 5
+  local before_texts = before_keys + count
+  local keys, values = { unpack(arguments, before_keys + 1, before_texts) }, {}
   for place = 1, count do
-    names[place] = take()
-    keys[place] = root .. names[place]
+    keys[place] = its_root .. keys[place]
   end
   if count > 0 then
-    values = redis.call('MGET', unpack(keys))
+    values = call('MGET', unpack(keys))
+  end
+  local next_value = before_texts + of_texts + 1
+  local steps = arguments[next_value]
+
+  local obstacles
+  -- What is written: of each record, in the order of their steps, its place, its expiries and its value; the places of
+  -- other keys that change; and commands. A table that has its size does not grow.
+  local created, last_created = { nil, nil, nil }, 0
+  local changed, last_changed = { nil, nil, nil, nil }, 0
+  local turns, settled, gone, opened, emptied, due, earliest, removed, corrections
+
+  local function change(place, value)
+    last_changed = last_changed + 1
+    changed[last_changed], values[place] = place, value
   end
 
-  local obstacles, step = { 'stood', '' }, -1
-  -- What is written, as arguments of one command each: records in the order of their steps, with `number` still open.
-  local created, wholes, goners, contents = {}, {}, {}, {}
-  local turns, settled, gone, changed = {}, {}, {}, {}
-  local opened, emptied = {}, {}
-  local due, earliest, removed = {}, {}, {}
-  local corrections = {}
-
-  local function stood(what, ...)
-    local told = { text(step), what, '', '', '', '' }
-    for i, more in ipairs({ ... }) do
-      told[2 + i] = more
-    end
-    for _, one in ipairs(told) do
-      obstacles[#obstacles + 1] = one
-    end
+  local function expires(time, expiry)
+    local shown = format('%d', time)
+    turns = turns and with(turns, shown, expiry) or { 'ZADD', its_root .. ':x', shown, expiry }
   end
 
-  local function found(old)
-    if old then
-      stood('record', old.version, old.at, old.content and 'whole' or 'spent', old.content or '')
-    else
-      stood('nothing')
-    end
-  end
-
-  local function add(all, index, one, other)
-    local more = all[index] or {}
-    all[index] = more
-    more[#more + 1] = one
-    more[#more + 1] = other
-  end
-
-  -- A record that is written: when it turns, or that it no longer does.
-  local function put(place, stored, value, whole, spent)
-    local whole_until, gone_at = '', ''
-    local expiry = 'r' .. string.sub(names[place], 4)
-    if whole ~= '' then
-      local turn = math.min(now + tonumber(whole), MAX_EXACT)
-      whole_until, gone_at = text(turn), text(math.min(turn + tonumber(spent), MAX_EXACT))
-      turns[#turns + 1], turns[#turns + 2] = whole_until, expiry
-    elseif stored and stored.gone ~= '' then
-      settled[#settled + 1] = expiry
-    end
-    local nth = #created + 1
-    created[nth], wholes[nth], goners[nth], contents[nth] = place, whole_until, gone_at, value
-  end
-
-  local function add_to_slot(place, begins, ends, units, matters)
-    local window = values[place] or ''
-    local first, before, matters_before = slot_in(window, begins, ends)
+  local function add_to_slot(place, begins, ends, units, matters, first, units_before, matters_before)
+    local window, name = values[place] or '', sub(arguments[before_keys + place], 4)
     if not first or matters > matters_before then
-      turns[#turns + 1] = text(matters)
-      turns[#turns + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
+      expires(matters, expiry_of_slot(name, begins, ends))
     end
     if window == '' then
-      opened[#opened + 1], opened[#opened + 2] = 0, string.sub(names[place], 4)
+      opened = with(opened or { 'ZADD', its_root .. ':l' }, 0, name)
     end
-    matters = math.max(matters, matters_before or 0)
-    values[place] = with_slot(window, first, begins, ends, math.min((before or 0) + units, MAX_EXACT), matters)
-    changed[place] = true
+    units, matters = math.min((units_before or 0) + units, MAX_EXACT), math.max(matters, matters_before or 0)
+    change(place, with_slot(window, first, begins, ends, units, matters))
   end
 
   -- Takes units away from a slot, if it is still there.
   local function take_from_slot(place, begins, ends, units)
-    local window = values[place] or ''
-    local first, before, matters = slot_in(window, begins, ends)
+    local window, name = values[place] or '', sub(arguments[before_keys + place], 4)
+    local _, first, before, matters = sum_of(window, 0, 0, now_here, begins, ends)
     if not first then
       return
     end
     local left = before > units and before - units or nil
-    values[place] = with_slot(window, first, begins, ends, left, matters)
-    changed[place] = true
+    change(place, with_slot(window, first, begins, ends, left, matters))
     if not left then
-      settled[#settled + 1] = expiry_of_slot(string.sub(names[place], 4), begins, ends)
+      settled = with(settled or { 'ZREM', its_root .. ':x' }, expiry_of_slot(name, begins, ends))
     end
     if values[place] == '' then
-      emptied[#emptied + 1] = string.sub(names[place], 4)
+      emptied = with(emptied or { 'ZREM', its_root .. ':l' }, name)
     end
   end
 
-  local last = #ARGV
-  while at < last do
+  local step, following, length = -1, 1, #steps
+  while following <= length do
     step = step + 1
-    local what = take()
-    if what == 'absent' then
-      local old = record(values[tonumber(take())])
-      if old then
-        found(old)
+    local what, starts = sub(steps, following, following), following + 1
+    if what == 'a' then
+      -- One step for each of these places: nothing is there.
+      local first, last
+      first, last, following = read('<HH', steps, starts)
+      for place = first, last do
+        local old = record(values[place], now_here)
+        if old then
+          obstacles = found(obstacles, step + place - first, old)
+        end
       end
-    elseif what == 'version' then
-      local old, version = record(values[tonumber(take())]), take()
-      if not (old and old.version == version and old.content) then
-        found(old)
+      step = step + last - first
+    elseif what == 'v' then
+      local place, version
+      place, version, following = read('<Hi8', steps, starts)
+      local old = record(values[place], now_here)
+      if not (old and tonumber(old.version) == version and old.is_whole) then
+        obstacles = found(obstacles, step, old)
       end
-    elseif what == 'create' then
-      local place, value, whole, spent = tonumber(take()), take(), take(), take()
-      local old, stored = record(values[place])
-      if old then
-        found(old)
+    elseif what == 'c' or what == 'r' then
+      -- A new record, or another version of one. Forever is less than nothing.
+      local place, version, whole, spent
+      place, version, whole, spent, following = read('<Hi8i8i8', steps, starts)
+      next_value = next_value + 1
+      local old, stored = record(values[place], now_here)
+      local is_wanted = not old
+      if what == 'r' then
+        is_wanted = old and tonumber(old.version) == version and old.is_whole
+      end
+      if is_wanted then
+        local head = '  w'
+        if whole >= 0 then
+          local turn = math.min(now_here + whole, MAX_EXACT)
+          head = format('%d %d w', turn, math.min(turn + spent, MAX_EXACT))
+          expires(turn, 'r' .. sub(arguments[before_keys + place], 4))
+        elseif stored and stored.gone ~= '' then
+          settled = with(settled or { 'ZREM', its_root .. ':x' }, 'r' .. sub(arguments[before_keys + place], 4))
+        end
+        created[last_created + 1], created[last_created + 2] = place, head
+        last_created = last_created + 3
+        created[last_created] = arguments[next_value]
       else
-        put(place, stored, value, whole, spent)
+        obstacles = found(obstacles, step, old)
       end
-    elseif what == 'replace' then
-      local place, version, value, whole, spent = tonumber(take()), take(), take(), take(), take()
-      local old, stored = record(values[place])
-      if old and old.version == version and old.content then
-        put(place, stored, value, whole, spent)
-      else
-        found(old)
-      end
-    elseif what == 'delete' then
-      local place, version = tonumber(take()), take()
-      local old = record(values[place])
-      if old and old.version == version and old.content then
-        gone[#gone + 1] = keys[place]
+    elseif what == 'd' then
+      local place, version
+      place, version, following = read('<Hi8', steps, starts)
+      local old = record(values[place], now_here)
+      if old and tonumber(old.version) == version and old.is_whole then
+        gone = with(gone or { 'DEL' }, keys[place])
         if old.gone ~= '' then
-          settled[#settled + 1] = 'r' .. string.sub(names[place], 4)
+          settled = with(settled or { 'ZREM', its_root .. ':x' }, 'r' .. sub(arguments[before_keys + place], 4))
         end
       else
-        found(old)
+        obstacles = found(obstacles, step, old)
       end
-    elseif what == 'index_add' then
-      local index, member, time = take(), take(), tonumber(take())
-      add(due, index, text(math.min(now + time, MAX_EXACT)), member)
-    elseif what == 'index_earliest' then
-      local index, member, ago = take(), take(), tonumber(take())
-      add(earliest, index, text(math.max(now - ago, 0)), member)
-    elseif what == 'index_remove' then
-      add(removed, take(), take())
-    elseif what == 'before' then
-      if now >= tonumber(take()) then
-        stood('time')
+    elseif what == '+' then
+      local index, nth, time
+      index, nth, time, following = read('<Bc0Hi8', steps, starts)
+      due = due or {}
+      local command, name = due[index], arguments[before_texts + nth]
+      local by = format('%d', math.min(now_here + time, MAX_EXACT))
+      due[index] = command and with(command, by, name) or { 'ZADD', its_root .. ':i:' .. index, by, name }
+    elseif what == 'e' then
+      local index, nth, time
+      index, nth, time, following = read('<Bc0Hi8', steps, starts)
+      earliest = earliest or {}
+      local command, name = earliest[index], arguments[before_texts + nth]
+      local by = format('%d', math.max(now_here - time, 0))
+      earliest[index] = command and with(command, by, name) or { 'ZADD', its_root .. ':i:' .. index, 'LT', by, name }
+    elseif what == '-' then
+      local index, nth
+      index, nth, following = read('<Bc0H', steps, starts)
+      removed = removed or {}
+      local command, name = removed[index], arguments[before_texts + nth]
+      removed[index] = command and with(command, name) or { 'ZREM', its_root .. ':i:' .. index, name }
+    elseif what == '<' or what == '>' then
+      -- Before a time; not before a time.
+      local time
+      time, following = read('<i8', steps, starts)
+      if (now_here < time) ~= (what == '<') then
+        obstacles = stood(obstacles, step, 'time')
       end
-    elseif what == 'after' then
-      if now < tonumber(take()) then
-        stood('time')
-      end
-    elseif what == 'reserve' then
-      local place, of_holder, units, most = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
-      local from, to, begins, ends, matters = span(now)
-      local window, name = values[place] or '', string.sub(names[place], 4)
-      local holder = values[of_holder] or ''
-      local sum = used(window, from, to)
+    elseif what == 'u' then
+      local place, of_holder, units, most, kind, one, other
+      place, of_holder, units, most, kind, one, other, following = read('<HHi8i8c1i8i8', steps, starts)
+      local from, to, begins, ends, matters = span(now_here, kind, one, other)
+      local name, holder = sub(arguments[before_keys + place], 4), values[of_holder] or ''
+      local sum, slot, units_before, matters_before = sum_of(values[place] or '', from, to, now_here, begins, ends)
       if not begins then
-        stood('time')
+        obstacles = stood(obstacles, step, 'time')
       elseif held_in(holder, name) then
-        stood('reserved')
+        obstacles = stood(obstacles, step, 'reserved')
       elseif sum + units > most then
-        stood('used', text(sum))
+        obstacles = stood(obstacles, step, 'used', text(sum))
       else
-        add_to_slot(place, begins, ends, units, matters)
-        values[of_holder] = holder .. held_part(name, text(begins), text(ends), text(units))
-        changed[of_holder] = true
+        add_to_slot(place, begins, ends, units, matters, slot, units_before, matters_before)
+        change(of_holder, holder .. held_part(name, begins, ends, units))
       end
-    elseif what == 'book' then
-      -- Counts units for good in the slot of an earlier time.
-      local place, units, time = tonumber(take()), tonumber(take()), tonumber(take())
-      local _, _, begins, ends, matters = span(time)
-      if begins and matters > now then
-        add_to_slot(place, begins, ends, units, matters)
-      end
-    elseif what == 'unbook' then
-      -- Takes units away from the slot of an earlier time.
-      local place, units, time = tonumber(take()), tonumber(take()), tonumber(take())
-      local _, _, begins, ends, matters = span(time)
-      if begins and matters > now then
+    elseif what == 'b' or what == 't' then
+      -- Counts units for good in the slot of an earlier time, or takes them away from it.
+      local place, units, time, kind, one, other
+      place, units, time, kind, one, other, following = read('<Hi8i8c1i8i8', steps, starts)
+      local from, to, begins, ends, matters = span(time, kind, one, other)
+      if begins and matters > now_here and what == 'b' then
+        local _, slot, units_before, matters_before = sum_of(values[place] or '', from, to, now_here, begins, ends)
+        add_to_slot(place, begins, ends, units, matters, slot, units_before, matters_before)
+      elseif begins and matters > now_here then
         take_from_slot(place, begins, ends, units)
       end
-    elseif what == 'settle' or what == 'give_back' then
-      local place, of_holder = tonumber(take()), tonumber(take())
-      local holder, name = values[of_holder] or '', string.sub(names[place], 4)
-      local from, to, begins, ends, units = held_in(holder, name)
+    elseif what == 's' then
+      -- What a holder has of a window counts for good.
+      local nth, of_holder
+      nth, of_holder, following = read('<HH', steps, starts)
+      local holder = values[of_holder] or ''
+      local from, to = held_in(holder, arguments[before_texts + nth])
       if from then
-        values[of_holder] = string.sub(holder, 1, from - 1) .. string.sub(holder, to + 1)
-        changed[of_holder] = true
+        change(of_holder, sub(holder, 1, from - 1) .. sub(holder, to + 1))
       end
-      if from and what == 'give_back' then
-        take_from_slot(place, begins, ends, units)
+    elseif what == 'g' then
+      local place, of_holder
+      place, of_holder, following = read('<HH', steps, starts)
+      local holder = values[of_holder] or ''
+      local from, to, begins, ends, units = held_in(holder, sub(arguments[before_keys + place], 4))
+      if from then
+        change(of_holder, sub(holder, 1, from - 1) .. sub(holder, to + 1))
+        take_from_slot(place, tonumber(begins), tonumber(ends), tonumber(units))
       end
-    elseif what == 'member' then
-      if not redis.call('ZSCORE', root .. ':i:' .. take(), take()) then
-        stood('membership')
+    elseif what == 'm' or what == 'n' then
+      -- A member of an index, or none.
+      local index, nth
+      index, nth, following = read('<Bc0H', steps, starts)
+      local score = call('ZSCORE', its_root .. ':i:' .. index, arguments[before_texts + nth])
+      if (score and 'm' or 'n') ~= what then
+        obstacles = stood(obstacles, step, 'membership')
       end
-    elseif what == 'not_member' then
-      if redis.call('ZSCORE', root .. ':i:' .. take(), take()) then
-        stood('membership')
+    elseif what == 'M' or what == 'N' then
+      -- A member of an index that was due by a time, or none.
+      local index, nth, time
+      index, nth, time, following = read('<Bc0Hi8', steps, starts)
+      local score = call('ZSCORE', its_root .. ':i:' .. index, arguments[before_texts + nth])
+      if (score and tonumber(score) <= time and 'M' or 'N') ~= what then
+        obstacles = stood(obstacles, step, 'membership')
       end
-    elseif what == 'since' or what == 'not_since' then
-      local score, time = redis.call('ZSCORE', root .. ':i:' .. take(), take()), tonumber(take())
-      local is_since = score and tonumber(score) <= time or false
-      if is_since ~= (what == 'since') then
-        stood('membership')
-      end
-    elseif what == 'above' then
-      -- The number that this commit takes in the end.
-      number = math.max(number, tonumber(take()) + 1)
-    elseif what == 'keep_pace' then
+    elseif what == '^' then
+      -- The number that this commit takes in the end is above another one.
+      local other
+      other, following = read('<i8', steps, starts)
+      number = math.max(number, other + 1)
+    elseif what == 'k' then
+      -- Corrects the clock to the time that goes on.
+      following = starts
       if not expected then
         error('a process that expects no time cannot correct it')
       end
       if clock ~= followed then
         corrections = { 'skew', text(skew + expected - clock) }
       end
-    elseif what == 'follow_clock' then
+    elseif what == 'f' then
       -- Time that was reported never runs back, so a clock that is behind stays corrected.
+      following = starts
+      local epoch = tonumber(call('HGET', its_root, 'epoch') or 0)
       corrections = { 'skew', text(math.max(skew, 0)), 'epoch', text(epoch + 1) }
     else
       error('a step that this script does not know')
@@ -554,73 +592,118 @@ local function commit()
   if number > MAX_EXACT then
     error('numbers have come to an end')
   end
-  if #obstacles > 2 then
+  if obstacles then
     obstacles[2] = tell()
     return obstacles
   end
 
-  local shown, written = text(number), text(now)
-  local sets = { 'MSET' }
-  for nth, place in ipairs(created) do
-    sets[#sets + 1] = keys[place]
-    sets[#sets + 1] = packed_record(shown, written, wholes[nth], goners[nth], 'w', contents[nth])
+  local shown, written, queue = format('%d', number), format('%d', now_here), its_root .. ':q'
+  -- Permissions go by commands and keys: big values are left out.
+  local sets, checked, last_set = { 'MSET', nil, nil, nil, nil, nil, nil, nil, nil }, { 'MSET', nil, nil, nil, nil }, 1
+  -- The values of the entry are those of the steps, where it says so.
+  local its_values = ''
+  if sub(entry, 1, 1) == 'v' then
+    its_values = last_created == 3 and created[3] or values_of(created, last_created)
   end
-  for place in pairs(changed) do
-    if values[place] == '' then
-      gone[#gone + 1] = keys[place]
-    else
-      sets[#sets + 1], sets[#sets + 2] = keys[place], values[place]
+  for i = 1, last_created, 3 do
+    local key = keys[created[i]]
+    sets[last_set + 1], sets[last_set + 2] = key, shown .. ' ' .. written .. ' ' .. created[i + 1] .. created[i + 2]
+    checked[last_set + 1], checked[last_set + 2] = key, ''
+    last_set = last_set + 2
+  end
+  for i = 1, last_changed do
+    local key, value = keys[changed[i]], values[changed[i]]
+    -- What changed twice is written once.
+    values[changed[i]] = nil
+    if value == '' then
+      gone = gone and with(gone, key) or { 'DEL', key }
+    elseif value then
+      sets[last_set + 1], sets[last_set + 2] = key, value
+      checked[last_set + 1], checked[last_set + 2] = key, ''
+      last_set = last_set + 2
     end
   end
-  -- The values of the entry are those of the steps, where it says so.
-  local behind = string.sub(entry, 1, 1) == 'v' and table.concat(contents) or ''
-  local packed = table.concat({ written, ' ', node, ' ', entry, behind })
-  local head = { 'HSET', root, 'time', written, 'last', shown, 'put', text(bytes_put + #packed) }
-  if meta[1] ~= FORMAT then
-    head[#head + 1], head[#head + 2] = 'format', FORMAT
-  end
+  local put = format('%d', bytes_put + #written + #node + #entry + #its_values + 2)
+  local head = { 'HSET', its_root, 'time', written, 'last', shown, 'put', put, nil, nil }
   -- Only the node's own commits count, so those of others cannot hide a loss.
   if number > number_of(node) then
-    head[#head + 1], head[#head + 2] = 'by:' .. node, shown
+    with(head, 'by:' .. node, shown)
   end
-  for _, one in ipairs(corrections) do
-    head[#head + 1] = one
+  if its_meta[1] ~= FORMAT then
+    with(head, 'format', FORMAT)
+  end
+  if corrections then
+    with(head, corrections[1], corrections[2])
+    with(head, corrections[3], corrections[4])
+  end
+  local writes, last = { nil, nil, nil, nil, nil, nil, nil, nil }, 0
+  local function also(command)
+    if command then
+      last = last + 1
+      writes[last] = command
+    end
+  end
+  also(gone)
+  also(settled)
+  also(turns)
+  also(opened)
+  also(emptied)
+  for _, command in pairs(due or {}) do
+    also(command)
+  end
+  for _, command in pairs(earliest or {}) do
+    also(command)
+  end
+  for _, command in pairs(removed or {}) do
+    also(command)
+  end
+  try(unpack(head))
+  try('ZADD', queue, shown, '')
+  if last_set > 1 then
+    try(unpack(checked, 1, last_set))
+  end
+  for i = 1, last do
+    try(unpack(writes[i]))
   end
   return { 'done', shown, written }, function()
     alter(unpack(head))
-    alter('ZADD', root .. ':q', shown, text(bytes_put) .. ' ' .. packed)
-    if #sets > 1 then
-      alter(unpack(sets))
+    local before = format('%d ', bytes_put)
+    alter('ZADD', queue, shown, before .. written .. ' ' .. node .. ' ' .. entry .. its_values)
+    if last_set > 1 then
+      alter(unpack(sets, 1, last_set))
     end
-    if #gone > 0 then
-      alter('DEL', unpack(gone))
-    end
-    if #settled > 0 then
-      alter('ZREM', root .. ':x', unpack(settled))
-    end
-    if #turns > 0 then
-      alter('ZADD', root .. ':x', unpack(turns))
-    end
-    if #opened > 0 then
-      alter('ZADD', root .. ':l', unpack(opened))
-    end
-    if #emptied > 0 then
-      alter('ZREM', root .. ':l', unpack(emptied))
-    end
-    for index, members in pairs(due) do
-      alter('ZADD', root .. ':i:' .. index, unpack(members))
-    end
-    for index, members in pairs(earliest) do
-      alter('ZADD', root .. ':i:' .. index, 'LT', unpack(members))
-    end
-    for index, members in pairs(removed) do
-      alter('ZREM', root .. ':i:' .. index, unpack(members))
+    for i = 1, last do
+      alter(unpack(writes[i]))
     end
   end
 end
 
 if op == 'commit' then
-  return finish(pcall(commit))
+  return finish(pcall(commit, at, meta, now))
+end
+
+local function take()
+  at = at + 1
+  return ARGV[at]
+end
+
+-- Writes a mark where the caller waits until what it reads is durable: the wait counts from the last write of its
+-- connection. A store that is not the one that the gate knows was refused before.
+local function mark_read()
+  local seconds = take()
+  if seconds then
+    redis.call('SET', root .. ':y', '1', 'EX', seconds)
+  end
+end
+
+local function packed_record(version, written, whole, gone, state, content)
+  return table.concat({ version, ' ', written, ' ', whole, ' ', gone, ' ', state, content })
+end
+
+-- Returns where a slot begins in a window; nothing if there is none.
+local function slot_in(window, begins, ends)
+  local _, first = sum_of(window, 0, 0, now, begins, ends)
+  return first
 end
 
 -- Splits 'at node entry', which begins behind a number of bytes.
@@ -720,7 +803,8 @@ local function other_history(entry, number, said)
 end
 
 local function tell_roll(verdict, all)
-  local told = { verdict, tell(), text(clock), text(epoch), text(mark), redis.call('HGET', root, 'promoted') or '' }
+  local epoch, promoted = redis.call('HGET', root, 'epoch') or '0', redis.call('HGET', root, 'promoted') or ''
+  local told = { verdict, tell(), text(clock), epoch, text(mark), promoted }
   told[#told + 1] = redis.call('HGET', root, 'generation') or ''
   told[#told + 1] = redis.call('HGET', root, 'run') or ''
   told[#told + 1] = redis.call('HGET', root, 'last') or '0'
@@ -912,7 +996,7 @@ local function take_items(fields)
       elseif what == 'holder' then
         -- The same item may come twice.
         if not held_in(before, first) then
-          alter('SET', key, before .. held_part(first, second, third, fourth))
+          alter('SET', key, before .. held_part(first, tonumber(second), tonumber(third), tonumber(fourth)))
         end
       else
         alter(unpack(command))
@@ -927,7 +1011,7 @@ local function bytes_before(packed)
 end
 
 -- Returns the number up to which entries leave because the outbox has too many bytes: those that this journal has.
-local function passed_over(number)
+local function passed_over(number, bytes_taken)
   local after = 0
   while bytes_put - bytes_taken > MAX_WAITING_BYTES do
     local some =
@@ -1038,7 +1122,7 @@ local operations = {
       error('nothing was imported')
     end
     now, meta[3] = math.max(now, time), last
-    local told, write = commit()
+    local told, write = commit(at, meta, now)
     return told,
       write and function()
         alter('HSET', root, 'generation', fresh, 'run', met)
@@ -1214,7 +1298,7 @@ local operations = {
       numbers[take()] = take()
     end
     now, meta[3], meta[7] = math.max(now, time), last, nil
-    local told, write = commit()
+    local told, write = commit(at, meta, now)
     return told,
       write and function()
         alter('HDEL', root, 'lost', 'above', 'rebuilding', 'shows', 'distrusted', 'next', 'since', 'left')
@@ -1229,7 +1313,6 @@ local operations = {
         write()
       end
   end,
-  commit = commit,
   time = function()
     return { tell() }
   end,
@@ -1244,11 +1327,11 @@ local operations = {
     end or nil
   end,
   read = function()
-    local old = record(redis.call('GET', root .. ':r:' .. take()))
+    local old = record(redis.call('GET', root .. ':r:' .. take()), now)
     if not old then
       return { tell() }
     end
-    return { tell(), old.version, old.at, old.content and 'whole' or 'spent', old.content or '' }
+    return { tell(), old.version, old.at, content_of(old) }
   end,
   last = function()
     mark_read()
@@ -1256,18 +1339,18 @@ local operations = {
   end,
   used = function()
     local window = redis.call('GET', root .. ':s:' .. take()) or ''
-    local from, to = span(now)
-    return { tell(), text(used(window, from, to)) }
+    local from, to = span(now, take(), tonumber(take()), tonumber(take()))
+    return { tell(), text((sum_of(window, from, to, now))) }
   end,
   -- Returns entries behind a number.
   outbox = function()
     local after, most = take(), take()
     mark_read()
     local told, q = {}, root .. ':q'
-    local found = redis.call('ZRANGEBYSCORE', q, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
-    for i = 1, #found, 2 do
-      local written, node, entry = unpacked(found[i], string.find(found[i], ' ', 1, true) + 1)
-      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = found[i + 1], written, node, entry
+    local packed = redis.call('ZRANGEBYSCORE', q, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+    for i = 1, #packed, 2 do
+      local written, node, entry = unpacked(packed[i], string.find(packed[i], ' ', 1, true) + 1)
+      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = packed[i + 1], written, node, entry
     end
     return told
   end,
@@ -1276,6 +1359,7 @@ local operations = {
   kept = function()
     local node, journal, number, copies, lapse = take(), take(), tonumber(take()), tonumber(take()), tonumber(take())
     local all, up_to, reached, said = roll(), number, { number }, {}
+    local bytes_taken = tonumber(redis.call('HGET', root, 'taken') or 0)
     for other, one in pairs(all) do
       if other ~= node then
         local has = tonumber(string.match(redis.call('HGET', root .. ':k', other) or '0', '%d+$'))
@@ -1293,7 +1377,7 @@ local operations = {
     end)
     up_to = math.min(up_to, reached[copies] or 0)
     local newest = redis.call('ZRANGE', root .. ':q', -MAX_WAITING, -MAX_WAITING, 'WITHSCORES')[2]
-    up_to = math.min(number, math.max(up_to, tonumber(newest or 1) - 1, passed_over(number)))
+    up_to = math.min(number, math.max(up_to, tonumber(newest or 1) - 1, passed_over(number, bytes_taken)))
     return {}, function()
       keep(node, journal, number)
       if bytes_put == bytes_taken then
@@ -1328,7 +1412,7 @@ local operations = {
           local key = root .. ':s:' .. its_window
           local window = redis.call('GET', key) or ''
           local first = slot_in(window, tonumber(begins), tonumber(ends))
-          if first and #window == SLOT_BYTES then
+          if first and #window == 32 then
             alter('DEL', key)
             alter('ZREM', root .. ':l', its_window)
           elseif first then
@@ -1336,7 +1420,7 @@ local operations = {
           end
         else
           local key = root .. ':r:' .. name
-          local old, stored = record(redis.call('GET', key))
+          local old, stored = record(redis.call('GET', key), now)
           if old and old.gone ~= '' then
             -- A full Redis refuses this one: then the record keeps its content and its expiry.
             alter('ZADD', expiries, old.gone, one)

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::io::Write as _;
-use std::time::Duration;
 
 use super::super::slots;
 use crate::base::ids::Environment;
-use crate::ledger::{Keep, Kind, MAX_UNITS, RecordKey, Step, StoreFault, StoreTime, WindowKey, WindowSpan};
+use crate::ledger::{Index, Keep, Kind, MAX_UNITS, RecordKey, Step, StoreFault, StoreTime, WindowKey, WindowSpan};
+
+/// Stands for how long a record is kept.
+const FOREVER: i64 = -1;
 
 /// The arguments of one call of the script, one behind the other.
 #[derive(Clone, Debug, Default)]
@@ -16,32 +18,17 @@ pub struct Words {
     ends: Vec<usize>,
 }
 
-/// The keys that the steps of a commit read or write, without their root: each one once.
+/// The steps of a commit in one argument: a letter for each, and numbers of a fixed size, as the script unpacks them.
 #[derive(Debug, Default)]
-struct StepKeys(Vec<String>);
-
-impl StepKeys {
-    /// Returns the place of a key among them, from 1 on.
-    fn place(&mut self, key: String) -> usize {
-        let known = self.0.iter().position(|known| *known == key);
-        let at = known.unwrap_or_else(|| {
-            self.0.push(key);
-            self.0.len().saturating_sub(1)
-        });
-        at.saturating_add(1)
-    }
-
-    fn record(&mut self, key: &RecordKey) -> usize {
-        self.place([":r:", key.kind.as_str(), ":", &key.name].concat())
-    }
-
-    fn window(&mut self, window: &WindowKey) -> usize {
-        self.place(format!(":s:{}", WindowName(window)))
-    }
-
-    fn holder(&mut self, holder: &str) -> usize {
-        self.place([":h:", holder].concat())
-    }
+struct PackedSteps<'s> {
+    bytes: Vec<u8>,
+    /// The last place of the newest step, if that is one of those that want nothing there: places in a row are one.
+    absent: Option<usize>,
+    /// The keys that the steps read or write, without their root: each one once. Steps tell their places, from 1 on.
+    keys: Vec<String>,
+    /// The other texts of the steps, in the same way.
+    texts: Vec<String>,
+    values: Vec<&'s [u8]>,
 }
 
 /// A window in the names of keys: the limit with its length before it, so that no two windows have one name.
@@ -99,7 +86,7 @@ impl Words {
     }
 
     pub fn time(self, time: StoreTime) -> Words {
-        self.shown(time.as_micros().clamp(-StoreTime::MAX_EXACT, StoreTime::MAX_EXACT))
+        self.shown(exact(time))
     }
 
     pub fn record(mut self, key: &RecordKey) -> Words {
@@ -114,97 +101,223 @@ impl Words {
     }
 
     pub fn span(self, span: WindowSpan) -> Result<Words, StoreFault> {
-        // An invalid span is refused here; the returned slot does not matter.
-        slots::slot_of(span, StoreTime::default())?;
-        match span {
-            WindowSpan::Rolling { bucket, count } => {
-                let micros = i64::try_from(bucket.as_micros()).ok().filter(|micros| *micros <= StoreTime::LONGEST);
-                let micros = micros.ok_or_else(|| slots::senseless("a bucket that is too long"))?;
-                Ok(self.word("r").shown(micros).number(u64::from(count)))
+        let (letter, one, other) = reach(span)?;
+        Ok(self.word([letter]).shown(one).shown(other))
+    }
+
+    /// Adds the keys that the steps read or write, other texts of them, the steps, and their values.
+    pub fn steps(self, steps: &[Step]) -> Result<Words, StoreFault> {
+        let mut packed = PackedSteps::default();
+        steps.iter().try_for_each(|step| packed.step(step))?;
+        let words = self.place(packed.keys.len()).place(packed.texts.len());
+        let words = packed.keys.iter().chain(&packed.texts).fold(words, Words::word);
+        Ok(packed.values.iter().fold(words.word(&packed.bytes), Words::word))
+    }
+}
+
+impl<'s> PackedSteps<'s> {
+    fn step(&mut self, step: &'s Step) -> Result<(), StoreFault> {
+        let absent = self.absent.take();
+        match step {
+            Step::Absent(key) => {
+                let place = self.record(key);
+                // The script makes as many steps of it as there are places.
+                match absent.filter(|before| before.saturating_add(1) == place) {
+                    Some(_) => self.bytes.truncate(self.bytes.len().saturating_sub(size_of::<u16>())),
+                    None => self.letter(b'a').place(place)?,
+                }
+                self.absent = Some(place);
+                self.place(place)
             }
-            WindowSpan::Fixed { from, to } => Ok(self.word("f").time(from).time(to)),
+            Step::Version { key, version } => {
+                let place = self.record(key);
+                self.letter(b'v').place(place)?;
+                self.number(version.as_u64())
+            }
+            Step::Before(time) => self.letter(b'<').time(*time),
+            Step::After(time) => self.letter(b'>').time(*time),
+            Step::Above(number) => self.letter(b'^').number(number.as_u64()),
+            Step::KeepPace => self.alone(b'k'),
+            Step::FollowClock => self.alone(b'f'),
+            Step::Member { index, member } => self.letter(b'm').member(*index, member),
+            Step::NotMember { index, member } => self.letter(b'n').member(*index, member),
+            Step::Since { index, member, at } => {
+                self.letter(b'M').member(*index, member)?;
+                self.time(*at)
+            }
+            Step::NotSince { index, member, at } => {
+                self.letter(b'N').member(*index, member)?;
+                self.time(*at)
+            }
+            Step::Create { key, value, keep } => self.put(b'c', key, 0, value, *keep),
+            Step::Replace { key, version, value, keep } => self.put(b'r', key, version.as_u64(), value, *keep),
+            Step::Delete { key, version } => {
+                let place = self.record(key);
+                self.letter(b'd').place(place)?;
+                self.number(version.as_u64())
+            }
+            Step::IndexAdd { index, member, due } => {
+                self.letter(b'+').member(*index, member)?;
+                self.micros(StoreTime::micros(*due))
+            }
+            Step::IndexEarliest { index, member, ago } => {
+                self.letter(b'e').member(*index, member)?;
+                self.micros(StoreTime::micros(*ago))
+            }
+            Step::IndexRemove { index, member } => self.letter(b'-').member(*index, member),
+            Step::Reserve { window, span, holder, units, max } => {
+                self.reserve(window, *span, holder, *units, (*max).min(MAX_UNITS))
+            }
+            Step::Force { window, span, holder, units } => self.reserve(window, *span, holder, *units, MAX_UNITS),
+            Step::Book { window, span, units, at } => self.booked(b'b', window, *span, *units, *at),
+            Step::Unbook { window, span, units, at } => self.booked(b't', window, *span, *units, *at),
+            Step::Settle { window, holder } => {
+                // The window is not read: the holder tells all of it.
+                let (name, holder) = (placed(&mut self.texts, WindowName(window).to_string()), self.holder(holder));
+                self.letter(b's').place(name)?;
+                self.place(holder)
+            }
+            Step::GiveBack { window, holder } => {
+                let (window, holder) = (self.window(window), self.holder(holder));
+                self.letter(b'g').place(window)?;
+                self.place(holder)
+            }
         }
     }
 
-    /// Adds the keys that the steps read or write, and the steps, which tell the places of their keys.
-    pub fn steps(self, steps: &[Step]) -> Result<Words, StoreFault> {
-        let mut keys = StepKeys::default();
-        let steps = steps.iter().try_fold(Words::default(), |words, step| words.step(step, &mut keys))?;
-        let named = keys.0.iter().fold(self.place(keys.0.len()), Words::word);
-        Ok(named.then(&steps))
+    fn record(&mut self, key: &RecordKey) -> usize {
+        placed(&mut self.keys, [":r:", key.kind.as_str(), ":", &key.name].concat())
     }
 
-    fn step(self, step: &Step, keys: &mut StepKeys) -> Result<Words, StoreFault> {
-        Ok(match step {
-            Step::Absent(key) => self.word("absent").place(keys.record(key)),
-            Step::Version { key, version } => self.word("version").place(keys.record(key)).number(version.as_u64()),
-            Step::Before(time) => self.word("before").time(*time),
-            Step::After(time) => self.word("after").time(*time),
-            Step::Above(number) => self.word("above").number(number.as_u64()),
-            Step::KeepPace => self.word("keep_pace"),
-            Step::FollowClock => self.word("follow_clock"),
-            Step::Member { index, member } => self.word("member").word(index.as_str()).word(member),
-            Step::NotMember { index, member } => self.word("not_member").word(index.as_str()).word(member),
-            Step::Since { index, member, at } => self.word("since").word(index.as_str()).word(member).time(*at),
-            Step::NotSince { index, member, at } => self.word("not_since").word(index.as_str()).word(member).time(*at),
-            Step::Create { key, value, keep } => self.word("create").place(keys.record(key)).word(value).keep(*keep),
-            Step::Replace { key, version, value, keep } => {
-                self.word("replace").place(keys.record(key)).number(version.as_u64()).word(value).keep(*keep)
-            }
-            Step::Delete { key, version } => self.word("delete").place(keys.record(key)).number(version.as_u64()),
-            Step::IndexAdd { index, member, due } => {
-                self.word("index_add").word(index.as_str()).word(member).duration(*due)
-            }
-            Step::IndexEarliest { index, member, ago } => {
-                self.word("index_earliest").word(index.as_str()).word(member).duration(*ago)
-            }
-            Step::IndexRemove { index, member } => self.word("index_remove").word(index.as_str()).word(member),
-            Step::Reserve { window, span, holder, units, max } => {
-                let places = (keys.window(window), keys.holder(holder));
-                self.reserve(places, *span, *units, (*max).min(MAX_UNITS))?
-            }
-            Step::Force { window, span, holder, units } => {
-                let places = (keys.window(window), keys.holder(holder));
-                self.reserve(places, *span, *units, MAX_UNITS)?
-            }
-            Step::Book { window, span, units, at } => {
-                let words = self.word("book").place(keys.window(window));
-                words.number((*units).min(MAX_UNITS)).time(*at).span(*span)?
-            }
-            Step::Unbook { window, span, units, at } => {
-                let words = self.word("unbook").place(keys.window(window));
-                words.number((*units).min(MAX_UNITS)).time(*at).span(*span)?
-            }
-            Step::Settle { window, holder } => {
-                self.word("settle").place(keys.window(window)).place(keys.holder(holder))
-            }
-            Step::GiveBack { window, holder } => {
-                self.word("give_back").place(keys.window(window)).place(keys.holder(holder))
-            }
-        })
+    fn window(&mut self, window: &WindowKey) -> usize {
+        placed(&mut self.keys, format!(":s:{}", WindowName(window)))
+    }
+
+    fn holder(&mut self, holder: &str) -> usize {
+        placed(&mut self.keys, [":h:", holder].concat())
+    }
+
+    fn letter(&mut self, letter: u8) -> &mut Self {
+        self.bytes.push(letter);
+        self
+    }
+
+    fn alone(&mut self, letter: u8) -> Result<(), StoreFault> {
+        self.letter(letter);
+        Ok(())
+    }
+
+    fn place(&mut self, place: usize) -> Result<(), StoreFault> {
+        let place = u16::try_from(place).map_err(|_| slots::senseless("too many keys"))?;
+        self.bytes.extend_from_slice(&place.to_le_bytes());
+        Ok(())
+    }
+
+    fn micros(&mut self, micros: i64) -> Result<(), StoreFault> {
+        self.bytes.extend_from_slice(&micros.to_le_bytes());
+        Ok(())
+    }
+
+    fn number(&mut self, number: u64) -> Result<(), StoreFault> {
+        self.micros(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    fn time(&mut self, time: StoreTime) -> Result<(), StoreFault> {
+        self.micros(exact(time))
+    }
+
+    fn member(&mut self, index: Index, member: &str) -> Result<(), StoreFault> {
+        let index = index.as_str();
+        let length = u8::try_from(index.len()).map_err(|_| slots::senseless("an index with such a name"))?;
+        self.letter(length).bytes.extend_from_slice(index.as_bytes());
+        let place = placed(&mut self.texts, member.to_owned());
+        self.place(place)
+    }
+
+    fn put(
+        &mut self,
+        letter: u8,
+        key: &RecordKey,
+        version: u64,
+        value: &'s [u8],
+        keep: Keep,
+    ) -> Result<(), StoreFault> {
+        let place = self.record(key);
+        self.values.push(value);
+        self.letter(letter).place(place)?;
+        self.number(version)?;
+        let (whole, spent) = match keep {
+            Keep::Forever => (FOREVER, 0),
+            Keep::For { whole, spent } => (StoreTime::micros(whole), StoreTime::micros(spent)),
+        };
+        self.micros(whole)?;
+        self.micros(spent)
     }
 
     fn reserve(
-        self,
-        (window, holder): (usize, usize),
+        &mut self,
+        window: &WindowKey,
         span: WindowSpan,
+        holder: &str,
         units: u64,
         max: u64,
-    ) -> Result<Words, StoreFault> {
+    ) -> Result<(), StoreFault> {
+        let (window, holder) = (self.window(window), self.holder(holder));
+        self.letter(b'u').place(window)?;
+        self.place(holder)?;
         // One unit too many is refused just as many are, and is still exact.
-        let units = units.min(MAX_UNITS.saturating_add(1));
-        self.word("reserve").place(window).place(holder).number(units).number(max).span(span)
+        self.number(units.min(MAX_UNITS.saturating_add(1)))?;
+        self.number(max)?;
+        self.span(span)
     }
 
-    fn keep(self, keep: Keep) -> Words {
-        match keep {
-            Keep::Forever => self.word("").word(""),
-            Keep::For { whole, spent } => self.duration(whole).duration(spent),
+    fn booked(
+        &mut self,
+        letter: u8,
+        window: &WindowKey,
+        span: WindowSpan,
+        units: u64,
+        at: StoreTime,
+    ) -> Result<(), StoreFault> {
+        let window = self.window(window);
+        self.letter(letter).place(window)?;
+        self.number(units.min(MAX_UNITS))?;
+        self.time(at)?;
+        self.span(span)
+    }
+
+    fn span(&mut self, span: WindowSpan) -> Result<(), StoreFault> {
+        let (letter, one, other) = reach(span)?;
+        self.letter(letter).micros(one)?;
+        self.micros(other)
+    }
+}
+
+/// Returns the place of a text, from 1 on.
+fn placed(all: &mut Vec<String>, text: String) -> usize {
+    let known = all.iter().position(|known| *known == text);
+    let at = known.unwrap_or_else(|| {
+        all.push(text);
+        all.len().saturating_sub(1)
+    });
+    at.saturating_add(1)
+}
+
+fn exact(time: StoreTime) -> i64 {
+    time.as_micros().clamp(-StoreTime::MAX_EXACT, StoreTime::MAX_EXACT)
+}
+
+/// Returns the kind of a span, and its bucket and their count, or its begin and its end.
+fn reach(span: WindowSpan) -> Result<(u8, i64, i64), StoreFault> {
+    // An invalid span is refused here; the returned slot does not matter.
+    slots::slot_of(span, StoreTime::default())?;
+    match span {
+        WindowSpan::Rolling { bucket, count } => {
+            let micros = i64::try_from(bucket.as_micros()).ok().filter(|micros| *micros <= StoreTime::LONGEST);
+            let micros = micros.ok_or_else(|| slots::senseless("a bucket that is too long"))?;
+            Ok((b'r', micros, i64::from(count)))
         }
-    }
-
-    fn duration(self, time: Duration) -> Words {
-        self.shown(StoreTime::micros(time))
+        WindowSpan::Fixed { from, to } => Ok((b'f', exact(from), exact(to))),
     }
 }
 
@@ -229,4 +342,40 @@ pub fn parse_window(name: &str) -> Option<WindowKey> {
 pub(super) fn parse_record(environment: Environment, name: &str) -> Option<RecordKey> {
     let (kind, name) = name.split_once(':')?;
     Some(RecordKey { environment, kind: Kind::parse(kind)?, name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Number;
+
+    fn claim(name: &str) -> RecordKey {
+        RecordKey { environment: Environment::Sandbox, kind: Kind::Claim, name: name.to_owned() }
+    }
+
+    #[test]
+    fn steps_that_want_nothing_in_a_row_of_places_are_one() {
+        let steps = [
+            Step::Absent(claim("a")),
+            Step::Absent(claim("b")),
+            Step::Version { key: claim("a"), version: Number::new(7) },
+            Step::Absent(claim("c")),
+            Step::Absent(claim("b")),
+            Step::IndexRemove { index: Index::Sending, member: "a".to_owned() },
+        ];
+        let words = Words::default().steps(&steps).unwrap();
+        let words: Vec<&[u8]> = words.all().collect();
+        let named: [&[u8]; 6] = [b"3", b"1", b":r:claim:a", b":r:claim:b", b":r:claim:c", b"a"];
+        assert_eq!(words[..6], named);
+        let packed: [&[u8]; 5] =
+            [b"a\x01\0\x02\0", b"v\x01\0\x07\0\0\0\0\0\0\0", b"a\x03\0\x03\0", b"a\x02\0\x02\0", b"-\x07sending\x01\0"];
+        assert_eq!(words[6..], [&packed.concat()[..]]);
+    }
+
+    #[test]
+    fn more_keys_than_places_are_refused() {
+        let last = usize::from(u16::MAX);
+        assert!(PackedSteps::default().place(last).is_ok());
+        assert!(PackedSteps::default().place(last + 1).is_err());
+    }
 }
