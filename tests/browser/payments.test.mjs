@@ -217,6 +217,44 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   assertNoProblems(page);
 });
 
+test("the overview sums each operation of today, 7 and 30 days, and says while it does not know all", async () => {
+  const page = await signIn(browser, gate, "v-10", ["viewer"]);
+  const days = /\/sluice\/v1\/payments\/days/;
+  const paid = (/** @type {string} */ operation, /** @type {number} */ usd) => ({
+    status: "paid",
+    operation,
+    count: 1,
+    value: `${usd}000000`,
+    unvalued: 0,
+  });
+  await alterResponses(page, days, (answer) => ({
+    ...answer,
+    reading: true,
+    days: answer.days.map((/** @type {any} */ day, /** @type {number} */ at) => {
+      const ago = answer.days.length - 1 - at;
+      const sums = {
+        0: [paid("createSwap", 5)],
+        3: [paid("createSwap", 20), paid("createOfframp", 300)],
+        20: [paid("createOfframp", 4000)],
+      };
+      return { ...day, sums: /** @type {Record<number, any>} */ (sums)[ago] ?? [] };
+    }),
+  }));
+  await page.getByRole("link", { name: "Overview" }).click();
+  const card = page.locator("section").filter({ has: page.locator("#paid") });
+  const row = (/** @type {string} */ name) => card.getByRole("row").filter({ hasText: name }).first();
+  await row("createSwap").waitFor();
+  const cells = async (/** @type {string} */ name) => row(name).getByRole("cell").allTextContents();
+  assert.deepEqual(await cells("createSwap"), ["5.00 USD", "25.00 USD", "25.00 USD"]);
+  assert.deepEqual(await cells("createOfframp"), ["0.00 USD", "300.00 USD", "4,300.00 USD"]);
+  await card.getByText("So far: the gate still reads older payments.").waitFor();
+  // It asks again by itself.
+  await page.unroute(days);
+  await card.getByText("So far").waitFor({ state: "detached" });
+  await card.getByText("2,530.75 USD").first().waitFor();
+  assertNoProblems(page);
+});
+
 test("an operator freezes the caller of a payment, in its environment alone", async () => {
   const call = (/** @type {string} */ name, /** @type {string} */ environment) =>
     gate.call("/v2/wallets/swaps", swapBody(name, "7"), { subject: "erp", environment });
