@@ -20,7 +20,12 @@ export const STATUSES = {
 
 /** @param {PaymentStatus} status */
 export function statusBadge(status) {
-  return badge(...(STATUSES[status] ?? [status, ""]));
+  return badge(statusWord(status), STATUSES[status]?.[1]);
+}
+
+/** @param {PaymentStatus} status */
+export function statusWord(status) {
+  return STATUSES[status]?.[0] ?? status;
 }
 
 /** @param {{ amount: string | null, currency: string | null }} payment */

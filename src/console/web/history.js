@@ -1,6 +1,6 @@
 // The audit log: a search, and the history of one request.
 
-import { amountOf, partyOf, STATUSES, statusBadge } from "./amounts.js";
+import { amountOf, partyOf, statusBadge, statusWord } from "./amounts.js";
 import { asFailure, get } from "./api.js";
 import { badge, errorBox, fill, h, select, timeTag, withCode } from "./dom.js";
 import { exportAll } from "./exports.js";
@@ -329,6 +329,6 @@ function moved(payment, told) {
     " to ",
     partyOf(payment.to),
     " ",
-    payment.status && STATUSES[payment.status][0] !== told && statusBadge(payment.status),
+    payment.status && statusWord(payment.status) !== told && statusBadge(payment.status),
   );
 }

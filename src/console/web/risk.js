@@ -1,6 +1,6 @@
 // What makes a hold risky, in the order in which people ask: where to, whether twice, how much against the usual, limits.
 
-import { STATUSES } from "./amounts.js";
+import { statusWord } from "./amounts.js";
 import { h } from "./dom.js";
 import { formatAgo, formatTime, formatUnits, groupDigits, movement, tenthsOfMean } from "./words.js";
 
@@ -90,7 +90,7 @@ function earlierRisk({ earlier, environment, ...hold }) {
     facts.push({ kind: "warn", text });
   } else if (since) facts.push({ kind: "", text: `Earlier payments${since}: the console has no older ones.` });
   for (const { name, status, at } of earlier.same) {
-    const label = STATUSES[status][0].toLowerCase();
+    const label = statusWord(status).toLowerCase();
     facts.push({
       kind: NOT_MOVED.includes(status) ? "" : "warn",
       text: `The same amount to the same destination: ${name}, ${label}, `,
@@ -101,8 +101,8 @@ function earlierRisk({ earlier, environment, ...hold }) {
   }
   const { count, amount } = earlier.paid;
   const [own] = movement(hold).amounts;
-  if (own && count > 0 && amount !== null) {
-    const tenths = tenthsOfMean(own, amount, count);
+  if (own && count > 0 && /^[0-9][0-9.]*$/.test(amount ?? "")) {
+    const tenths = tenthsOfMean(own, amount ?? "", count);
     const times = tenths >= 100n ? groupDigits(tenths / 10n) : `${tenths / 10n}.${tenths % 10n}`;
     facts.push({
       kind: tenths >= MUCH_TENTHS ? "warn" : "",
