@@ -100,7 +100,7 @@ word_enum! {
         SignedOut = "signed-out",
         /// A person's sessions were all ended.
         SessionsEnded = "sessions-ended",
-        /// A person took payments out of the console as a file.
+        /// A person took payments, or entries of the audit log, out of the console as a file.
         Exported = "exported",
         /// A gate began to follow upstream's list of payments, or goes on.
         Follows = "follows",

@@ -4,12 +4,15 @@
 //! there is no float, no guess and no default.
 
 mod exact;
+mod packed;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use thiserror::Error;
+
+pub use packed::PackedDecimal;
 
 /// The largest amount in micro-USD: every store counts up to it exactly.
 pub const MAX_MICRO_USD: u64 = (1 << 53) - 1;

@@ -96,6 +96,11 @@ impl Operation {
 }
 
 impl Movement {
+    /// Returns the side whose amount counts: the one that leaves; where only the one that arrives is stated, that one.
+    pub fn main_side(&self) -> &Party {
+        if self.source.amount.is_some() { &self.source } else { &self.destination }
+    }
+
     /// Returns the sides that have a wallet without a known chain: one address exists on many chains, and each of them
     /// is another destination.
     pub fn wallets_without_chain(&self) -> impl Iterator<Item = &'static str> {

@@ -13,8 +13,8 @@ use super::person::{Needs, Role};
 use super::request::ActRequest;
 use super::server::ConsoleServer;
 use super::{
-    changes, decisions, foreign, freezes, history, holds, nodes, oidc, payments, policies, requests, session, sets,
-    signing, stand_ins, trial_sets,
+    changes, decisions, foreign, freezes, history, history_export, holds, nodes, oidc, payments, policies, requests,
+    session, sets, signing, stand_ins, trial_sets,
 };
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, SchemaFiles};
@@ -76,7 +76,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 48] = [
+pub(super) static ACTS: [Act; 49] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     get("explainCode", "Explain an error code", "/sluice/v1/errors/{code}", NO_TOKEN, |_, request| {
         Box::pin(async move { explain_code(request) })
@@ -157,14 +157,14 @@ pub(super) static ACTS: [Act; 48] = [
         with_state!(signing::ask_to_resolve),
     )
     .taking("resolveChallengeRequest"),
-    get("listHolds", "List holds", "/sluice/v1/holds", ANY_ROLE, with_state!(holds::list)).with_any_query(),
+    get("listHolds", "List holds", "/sluice/v1/holds", ANY_ROLE, with_server!(holds::list)).with_any_query(),
     get("watchHolds", "Watch holds", "/sluice/v1/holds/changes", ANY_ROLE, |_, request| {
         Box::pin(async move { changes::open(request) })
     })
     .streamed(),
-    get("showHold", "Show a hold", "/sluice/v1/holds/{hold}", ANY_ROLE, with_state!(holds::show)),
+    get("showHold", "Show a hold", "/sluice/v1/holds/{hold}", ANY_ROLE, with_server!(holds::show)),
     post("approveHold", "Approve a hold", "/sluice/v1/holds/{hold}/approve", APPROVER, |server, request| {
-        Box::pin(holds::vote(&server.inside, request, VoteAction::Approve))
+        Box::pin(holds::vote(server, request, VoteAction::Approve))
     })
     .taking("approveRequest"),
     post(
@@ -177,15 +177,15 @@ pub(super) static ACTS: [Act; 48] = [
     .taking("challengeRequest"),
     get("showSigning", "Show how votes are signed", "/sluice/v1/signing", ANY_ROLE, with_state!(signing::show)),
     post("rejectHold", "Reject a hold", "/sluice/v1/holds/{hold}/reject", APPROVER, |server, request| {
-        Box::pin(holds::vote(&server.inside, request, VoteAction::Reject))
+        Box::pin(holds::vote(server, request, VoteAction::Reject))
     })
     .taking("rejectRequest"),
     post("withdrawVote", "Withdraw a vote", "/sluice/v1/holds/{hold}/withdraw", APPROVER, |server, request| {
-        Box::pin(holds::vote(&server.inside, request, VoteAction::Withdraw))
+        Box::pin(holds::vote(server, request, VoteAction::Withdraw))
     })
     .taking("withdrawRequest"),
     post("commentHold", "Comment on a hold", "/sluice/v1/holds/{hold}/comment", APPROVER, |server, request| {
-        Box::pin(holds::vote(&server.inside, request, VoteAction::Comment))
+        Box::pin(holds::vote(server, request, VoteAction::Comment))
     })
     .taking("commentRequest"),
     get("listStandIns", "List stand-ins", "/sluice/v1/stand-ins", ANY_ROLE, with_state!(stand_ins::list)),
@@ -196,6 +196,14 @@ pub(super) static ACTS: [Act; 48] = [
         .taking("standInRevokeRequest"),
     get("searchHistory", "Search the history", "/sluice/v1/history", ANY_ROLE, with_server!(history::search))
         .with_any_query(),
+    post(
+        "exportHistory",
+        "Export the history",
+        "/sluice/v1/history/export",
+        ANY_ROLE,
+        with_server!(history_export::export),
+    )
+    .taking("historyExportRequest"),
     get(
         "tellRequest",
         "Show the history of a call",

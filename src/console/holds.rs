@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::payments::{JudgedHold, put_earlier};
 use super::queue::{Queue, QueueFault};
 use super::request::{ActRequest, done_unread, store_failed, violated};
+use super::server::ConsoleServer;
 use super::signature::{bad_signature, sent_signature};
 use super::state::ConsoleState;
 use super::view::HoldViewer;
@@ -15,28 +17,33 @@ use crate::node::approve::{VoteError, VoteRequest};
 use crate::stations::hold::{Hold, SeenHold, VoteAction, VoteRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
-pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let inside = &server.inside;
     let queue = match Queue::of(inside, asked) {
         Ok(queue) => queue,
         Err(violation) => return violated(vec![violation]),
     };
     match queue.read(inside, asked).await {
-        Ok((holds, next)) => ok_json(200, &json!({ "holds": holds, "next": next })),
+        Ok((holds, next)) => {
+            let holds = put_earlier(server, &asked.person, holds).await;
+            ok_json(200, &json!({ "holds": holds, "next": next }))
+        }
         Err(QueueFault::Store(fault)) => store_failed(inside, &fault),
         Err(QueueFault::Order(violation)) => violated(vec![violation]),
     }
 }
 
-pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
-    match hold_json(inside, asked).await {
+pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    match hold_json(server, asked).await {
         Ok(Some(hold)) => ok_json(200, &hold),
         Ok(None) => unknown(),
-        Err(fault) => store_failed(inside, &fault),
+        Err(fault) => store_failed(&server.inside, &fault),
     }
 }
 
 /// Votes on a hold, withdraws a vote, or adds a comment.
-pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAction) -> Reply {
+pub(super) async fn vote(server: &ConsoleServer, asked: &ActRequest, say: VoteAction) -> Reply {
+    let inside = &server.inside;
     let text = |name: &str| asked.body.get(name).and_then(Value::as_str);
     let (key, person) = match find_hold(inside, asked).await {
         Ok(Some((key, ..))) => (key, &asked.person.who),
@@ -52,7 +59,7 @@ pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAct
     };
     let spoken = VoteRequest { say, person, seen, text: words, signature: signature.as_ref() };
     match approve::vote(&inside.node, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
-        Ok(changed) => match hold_json(inside, asked).await {
+        Ok(changed) => match hold_json(server, asked).await {
             Ok(Some(hold)) => ok_json(200, &json!({ "changed": changed, "hold": hold })),
             Ok(None) => unknown(),
             Err(fault) if changed => done_unread(inside, &fault),
@@ -122,11 +129,11 @@ pub(super) async fn find_hold(
     Ok(found.filter(|(key, _, hold)| is_shown(hold, key)))
 }
 
-async fn hold_json(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<Value>, StoreFault> {
+async fn hold_json(server: &ConsoleServer, asked: &ActRequest) -> Result<Option<Value>, StoreFault> {
+    let inside = &server.inside;
     let Some((key, record, hold)) = find_hold(inside, asked).await? else { return Ok(None) };
     let viewer = HoldViewer::of(inside, &asked.person, &[key.environment]).await?;
-    match viewer.view(&key, &record, &hold) {
-        Some(view) => viewer.details(&view).await.map(Some),
-        None => Ok(None),
-    }
+    let Some(view) = viewer.view(&key, &record, &hold) else { return Ok(None) };
+    let shown = JudgedHold { json: viewer.details(&view).await?, earlier: view.earlier_query() };
+    Ok(put_earlier(server, &asked.person, vec![shown]).await.pop())
 }

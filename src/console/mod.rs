@@ -5,7 +5,8 @@
 //! | `acts` | the table of all acts: path, role, body and handler |
 //! | `browser` | cookies, and the check that a request comes from the console's own page |
 //! | `changes` | the stream that tells clients when to fetch data again |
-//! | `decisions`, `history`, `story` | past decisions and entries, from the audit log |
+//! | `decisions`, `history`, `history_query`, `story` | past decisions and entries, from the audit log |
+//! | `export`, `history_export` | files that people take out, and their audit entries |
 //! | `foreign` | payments that upstream lists and no gate sent |
 //! | `form`, `page` | query parsing: form-encoded values, and paging |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
@@ -33,11 +34,14 @@ mod router;
 mod browser;
 mod changes;
 mod decisions;
+mod export;
 mod server;
 mod foreign;
 mod form;
 mod freezes;
 mod history;
+mod history_export;
+mod history_query;
 mod holds;
 mod nodes;
 mod oidc;

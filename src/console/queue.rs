@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::form::pairs;
 use super::page::PageParameters;
+use super::payments::JudgedHold;
 use super::rank_memory::MAX_RANKED;
 use super::ranks::{HoldOrder, Ranked, ranked, read_hold};
 use super::request::ActRequest;
@@ -54,6 +55,8 @@ struct QueueFilter {
     is_latest_first: bool,
     /// An order that the index does not have.
     order: Option<HoldOrder>,
+    /// Whether earlier payments are told with each hold.
+    with_earlier: bool,
 }
 
 /// The last hold of the previous page: its position in the index, or in another order, and its id.
@@ -62,7 +65,7 @@ type Last = (i64, String);
 /// The holds of a page that were found so far.
 #[derive(Default)]
 struct QueuePage {
-    holds: Vec<Value>,
+    holds: Vec<JudgedHold>,
     searched: usize,
     last: Option<String>,
 }
@@ -110,6 +113,10 @@ impl WantedHolds {
 
 impl QueueFilter {
     fn set(&mut self, name: &str, value: &str) -> Result<bool, Violation> {
+        let is_true = || {
+            let wrong = |_| Violation::new(name, "enum", "`true` or `false`").inside(BodyPlace::Query);
+            value.parse().map_err(wrong)
+        };
         let place = match name {
             "operation" => &mut self.operation,
             "by" => &mut self.by,
@@ -132,8 +139,11 @@ impl QueueFilter {
                 return Ok(true);
             }
             "mine" => {
-                let wrong = || Violation::new(name, "enum", "`true` or `false`").inside(BodyPlace::Query);
-                self.mine = value.parse().map_err(|_| wrong())?;
+                self.mine = is_true()?;
+                return Ok(true);
+            }
+            "earlier" => {
+                self.with_earlier = is_true()?;
                 return Ok(true);
             }
             _ => return Ok(false),
@@ -185,7 +195,7 @@ impl Queue {
         &self,
         inside: &ConsoleState,
         asked: &ActRequest,
-    ) -> Result<(Vec<Value>, Option<String>), QueueFault> {
+    ) -> Result<(Vec<JudgedHold>, Option<String>), QueueFault> {
         let PageParameters { environments, state, after, .. } = &self.page;
         let viewer = HoldViewer::of(inside, &asked.person, environments).await?;
         let (index, is_closed) = state.index();
@@ -252,7 +262,7 @@ impl Queue {
         viewer: &HoldViewer<'_>,
         environment: Environment,
         name: &str,
-    ) -> Result<Option<Value>, StoreFault> {
+    ) -> Result<Option<JudgedHold>, StoreFault> {
         let Some((key, record, hold)) = read_hold(inside, environment, name).await? else { return Ok(None) };
         let is_shown = viewer.shows(environment, &hold);
         if !is_shown || !self.page.state.is(&hold.state) || !self.filter.matches(&hold) {
@@ -262,10 +272,9 @@ impl Queue {
         let is_wanted = |view: &HoldView<'_>| {
             (!self.filter.mine || viewer.is_mine(view)) && self.filter.finds(&viewer.summary(view))
         };
-        match view.filter(is_wanted) {
-            Some(view) => Ok(Some(Value::Object(viewer.row(&view).await?))),
-            None => Ok(None),
-        }
+        let Some(view) = view.filter(is_wanted) else { return Ok(None) };
+        let earlier = view.earlier_query().filter(|_| self.filter.with_earlier);
+        Ok(Some(JudgedHold { json: viewer.row(&view).await?, earlier }))
     }
 }
 

@@ -85,6 +85,9 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "stayed-in" => "used a session at the console",
         "signed-out" => "signed out at the console",
         "sessions-ended" => "all console sessions of a person were ended",
+        "exported" if entry.get("list").and_then(Value::as_str) == Some("history") => {
+            "entries of the audit log were exported to a file"
+        }
         "exported" => "payments were exported to a file",
         "follows" => "a gate reads upstream's list of payments",
         "followed" => "upstream's list shows the payment",

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::payments::EarlierQuery;
 use super::person::{Person, Role};
 use super::policies::window_json;
 use super::render;
 use super::state::ConsoleState;
 use crate::base::ids::Environment;
-use crate::base::money::MicroUsd;
+use crate::base::money::{Decimal, MicroUsd};
 use crate::base::normal::shown_wallet;
 use crate::catalog::Party;
 use crate::ledger::{Record, RecordKey, StoreFault, StoreTime};
@@ -146,16 +147,18 @@ impl<'l> HoldViewer<'l> {
             let paid = explain::last_paid(&self.inside.node, &self.snapshot.policies, intent).await?;
             members.insert("newDestination".to_owned(), paid.iter().any(|(_, at)| at.is_none()).into());
             let limits = &self.snapshot.policies.rules.limits;
-            let mut equal = limits.iter().filter(|limit| limit.counts_equal_payments());
-            let is_repeat = equal.any(|limit| view.hold.causes.rules().any(|rule| rule == &*limit.id));
-            members.insert("equalPayment".to_owned(), is_repeat.into());
+            let is_of_repeats =
+                |name: &str| limits.iter().any(|limit| &*limit.id == name && limit.counts_equal_payments());
+            let causes = &view.hold.causes;
+            members.insert("equalPayment".to_owned(), causes.rules().any(is_of_repeats).into());
+            members.insert("overLimit".to_owned(), causes.limits().any(|limit| !is_of_repeats(limit)).into());
         }
         Ok(members)
     }
 
     /// Returns the JSON of one hold: words for every role, the exact bytes for approvers and operators, and for an
     /// open hold the last payments to its destinations and the limits that it uses.
-    pub async fn details(&self, view: &HoldView<'_>) -> Result<Value, StoreFault> {
+    pub async fn details(&self, view: &HoldView<'_>) -> Result<Map<String, Value>, StoreFault> {
         let (mut shown, hold) = (self.row(view).await?, view.hold);
         let sees = self.person.has(Role::Approver) || self.person.has(Role::Operator);
         if let (true, Ok(body)) = (sees, std::str::from_utf8(&hold.sent.body)) {
@@ -176,7 +179,7 @@ impl<'l> HoldViewer<'l> {
                 |(reservation, used): &(Reservation, u64)| counted(&policies.rules.limits, reservation, *used);
             shown.insert("limits".to_owned(), counts.iter().filter_map(counted).collect());
         }
-        Ok(Value::Object(shown))
+        Ok(shown)
     }
 }
 
@@ -184,6 +187,22 @@ impl HoldView<'_> {
     /// Returns the value of the call now in micro-USD.
     pub fn micro_usd(&self) -> Option<u64> {
         self.value.map(MicroUsd::as_u64)
+    }
+
+    /// Returns which earlier payments speak for or against an open hold; `None` where its call states no amount or no
+    /// destination.
+    pub fn earlier_query(&self) -> Option<EarlierQuery> {
+        let HoldView { hold, key, .. } = self;
+        let movement = self.intent.as_ref().filter(|_| hold.state.is_open())?.movement()?;
+        let main = movement.main_side();
+        Some(EarlierQuery {
+            environment: key.environment,
+            hold: hold.id.to_string(),
+            request: hold.request_id.as_ref().map(|id| id.as_str().to_owned()),
+            destination: names_of(&movement.destination).next()?.clone(),
+            amount: Decimal::parse(main.amount.as_deref()?).ok()?,
+            currency: main.currency.as_ref().map(|name| name.to_lowercase()),
+        })
     }
 
     fn members(&self) -> Map<String, Value> {
@@ -279,13 +298,18 @@ pub(super) fn sent_in_words(snapshot: &Snapshot, environment: Environment, claim
 /// Returns the destination of a call: its most exact name, the lists that contain it, and the listed address that a person
 /// could take it for.
 fn known_destination(names: &ListNames, party: &Party) -> Value {
-    let Party { user, wallet, external_wallet, account, .. } = party;
-    let all: Vec<&String> = [account, external_wallet, wallet, user].into_iter().flatten().collect();
+    let all: Vec<&String> = names_of(party).collect();
     let lists: BTreeSet<&str> = all.iter().flat_map(|name| names.lists_of(name)).collect();
     let look_alike = all.iter().find_map(|name| names.look_alike(name));
     let known =
         look_alike.map(|name| json!({ "name": shown_wallet(name), "lists": names.lists_of(name).collect::<Vec<_>>() }));
     json!({ "name": all.first().map(|name| shown_wallet(name)), "lists": lists, "lookAlike": known })
+}
+
+/// Returns the names of one end of a movement, the most exact first.
+fn names_of(party: &Party) -> impl Iterator<Item = &String> {
+    let Party { user, wallet, external_wallet, account, .. } = party;
+    [account, external_wallet, wallet, user].into_iter().flatten()
 }
 
 fn approval(one: &Progress, is_signed: bool) -> Value {

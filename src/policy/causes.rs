@@ -80,6 +80,11 @@ impl HoldCauses {
         self.0.iter().filter_map(|cause| cause.rule.as_deref())
     }
 
+    /// Returns the names of the limits that the call exceeds.
+    pub fn limits(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|cause| cause.over.is_some()).filter_map(|cause| cause.rule.as_deref())
+    }
+
     /// Returns the causes as callers and voters get them.
     pub fn to_json(&self) -> Value {
         let told = |cause: &HoldCause| match &cause.rule {
@@ -144,6 +149,7 @@ mod tests {
         let more = shown.and(HoldCauses(vec![cause("day", "one", Some(("a", 9))), cause("new", "one", None)]));
         assert_eq!(beyond(&more, "a", "one"), Some(9));
         assert_eq!(more.rules().collect::<Vec<_>>(), ["large", "day", "new"]);
+        assert_eq!(more.limits().collect::<Vec<_>>(), ["day"], "a rule is no limit");
         assert_ne!(more.digest(), shown.digest());
         assert!(more.cover(&shown) && !shown.cover(&more));
     }

@@ -57,7 +57,7 @@ for (const [size, viewport] of Object.entries({
       await assertAccessible(page, "the menu");
       await page.locator(".person summary").click();
       await page.getByRole("button", { name: "All", exact: true }).click();
-      await page.locator(".rows a").nth(1).click();
+      await page.locator(".rows a.row").nth(1).click();
       await page.getByRole("button", { name: "Approve…" }).click();
       await page.getByRole("dialog").waitFor();
       await assertAccessible(page, "the dialog");

@@ -84,6 +84,9 @@ interface Hold {
   newDestination?: boolean;
   /** Whether a limit on equal payments holds it. */
   equalPayment?: boolean;
+  /** Whether another limit holds it. */
+  overLimit?: boolean;
+  earlier?: EarlierPayments | null;
   destination?: { name: string | null; lists: string[]; lookAlike: { name: string; lists: string[] } | null };
 }
 
@@ -483,6 +486,26 @@ interface AuditLine {
   words: string;
   name?: string;
   entry: Record<string, any>;
+  /** The money that its call moves. */
+  payment?: EntryMoney;
+}
+
+/** The money that the call of an entry moves; without a status where it is older than the list of payments. */
+interface EntryMoney {
+  status: PaymentStatus | null;
+  event: string | null;
+  amount: string | null;
+  currency: string | null;
+  to: PaymentParty | null;
+}
+
+/** Earlier payments to the destination of an open hold, in its currency; null where they could not be read. */
+interface EarlierPayments {
+  /** The latest of the same amount. */
+  same: { name: string; status: PaymentStatus; at: string }[];
+  paid: { count: number; amount: string | null };
+  since: string | null;
+  reading: boolean;
 }
 
 /** A child of an element: false, null and undefined are left out, lists are flattened. */

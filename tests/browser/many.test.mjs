@@ -13,7 +13,7 @@ await fillGate(gate, 250);
 
 test("the queue shows a hundred holds at a time, each once, and finds holds by their words", async () => {
   const page = await signIn(browser, gate, "finance-1");
-  const rows = page.locator(".rows a");
+  const rows = page.locator(".rows a.row");
   await page.getByText("100+ for you").waitFor();
   await page.getByRole("button", { name: "Show 100 more" }).click();
   await page.getByText("200+ for you").waitFor();
@@ -56,15 +56,15 @@ test("keys go from hold to hold, sums are exact, and several that were looked at
   assert.match(await page.title(), /^\(100\+\) Queue/);
   await page.locator(".queue .sums").getByText("USDT").waitFor();
   await page.getByLabel("Order").selectOption("value");
-  await page.locator(".rows li:nth-child(1) a").waitFor();
+  await page.locator(".rows li:nth-child(1) a.row").waitFor();
   await page.locator("#main").focus();
   for (const step of [0, 1]) {
     await page.keyboard.press("j");
-    await page.locator(`.rows li:nth-child(${step + 1}) a[aria-current]`).waitFor();
+    await page.locator(`.rows li:nth-child(${step + 1}) a.row[aria-current]`).waitFor();
     await page.getByText("Verified in this browser").waitFor();
   }
   await page.keyboard.press("k");
-  await page.locator(".rows li:nth-child(1) a[aria-current]").waitFor();
+  await page.locator(".rows li:nth-child(1) a.row[aria-current]").waitFor();
   await page.keyboard.press("?");
   await page.getByRole("dialog").getByText("previous hold").waitFor();
   await page.keyboard.press("Escape");
@@ -85,7 +85,7 @@ test("a hold whose bytes are not those that were shown gets no vote with the oth
   const ids = [];
   for (const step of [0, 1]) {
     await page.keyboard.press("j");
-    const row = page.locator(`.rows li:nth-child(${step + 1}) a[aria-current]`);
+    const row = page.locator(`.rows li:nth-child(${step + 1}) a.row[aria-current]`);
     await row.waitFor();
     ids.push(await row.getAttribute("data-id"));
     await page.getByText("Verified in this browser").waitFor();

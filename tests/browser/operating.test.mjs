@@ -217,8 +217,8 @@ test("the audit log finds the history of a call", async () => {
   await gate.swap("storied", "12");
   const page = await signIn(browser, gate, "vera", ["viewer"]);
   await goTo(page, gate, "#/history");
-  await page.getByLabel("requestId").fill("storied");
-  await page.getByRole("button", { name: "Search" }).click();
+  await page.getByLabel("Request", { exact: true }).fill("storied");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.getByRole("link", { name: "storied" }).first().click();
   await page.getByRole("heading", { name: "storied" }).waitFor();
   await page.locator(".story").getByText("Executed", { exact: true }).waitFor();

@@ -67,11 +67,11 @@ for (const { width, height, isOneScreen } of [
 test("the queue shows many holds at once, in groups with exact sums", async () => {
   const page = await signIn(browser, gate, "finance-1", ["approver"], { viewport: { width: 1440, height: 900 } });
   await page.getByText("100+ for you").waitFor();
-  const visible = await page.locator(".rows a").evaluateAll((rows) => {
+  const visible = await page.locator(".rows a.row").evaluateAll((rows) => {
     return rows.filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length;
   });
   assert.ok(visible >= 12, `${visible} holds fit the screen`);
-  const row = page.locator(".rows a").filter({ hasText: "Over a limit" }).first();
+  const row = page.locator(".rows a.row").filter({ hasText: "Over a limit" }).first();
   await row
     .getByText(/needs 1 of/)
     .first()
@@ -82,9 +82,9 @@ test("the queue shows many holds at once, in groups with exact sums", async () =
   // The order is that of all holds, so that the last callers come behind the first hundred.
   const more = page.getByRole("button", { name: "Show 100 more" });
   for (let shown = 0; (await more.count()) > 0; ) {
-    shown = await page.locator(".rows a").count();
+    shown = await page.locator(".rows a.row").count();
     await more.click();
-    await page.waitForFunction((before) => document.querySelectorAll(".rows a").length > before, shown);
+    await page.waitForFunction((before) => document.querySelectorAll(".rows a.row").length > before, shown);
   }
   const names = await groups.locator("h2").allTextContents();
   assert.deepEqual(names, [...names].sort());

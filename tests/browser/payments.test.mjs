@@ -59,7 +59,7 @@ test("payments are filtered, exported, and fit a phone", async () => {
   const file = await savedFile(page, () => page.getByRole("button", { name: "Export CSV" }).click());
   assert.match(file.name, /^payments-[0-9]+-1\.csv$/);
   assert.match(file.text, /,paid-2,createSwap,paid,/);
-  await page.getByText("Exported 1 payments; audit entry").waitFor();
+  await page.getByText("Exported 1 payment; audit entry").waitFor();
   // A filter that is set is not hidden from somebody who comes back.
   await page.getByRole("link", { name: "Queue" }).click();
   await page.getByRole("link", { name: "Payments" }).click();
@@ -90,6 +90,62 @@ test("payments begin on the first screen of a phone, and all filters are shown o
   await desktop.getByLabel("Status").waitFor();
   assert.equal(await desktop.getByRole("button", { name: /^Filters/ }).count(), 0);
   assertNoProblems(phone, desktop);
+});
+
+test("at 200 % the filters hide neither what was paid nor the first entry of the history", async () => {
+  const viewport = { width: 640, height: 450 };
+  const page = await signIn(browser, gate, "v-7", ["viewer"], { viewport });
+  for (const [place, item] of [
+    ["Payments", ".sums li"],
+    ["History", ".entries li"],
+  ]) {
+    await page.getByRole("link", { name: place, exact: true }).click();
+    await page.getByRole("button", { name: "Filters", exact: true, expanded: false }).waitFor();
+    const first = page.locator(item).first();
+    await first.waitFor();
+    const [box, bar] = await Promise.all([first.boundingBox(), page.locator("#places").boundingBox()]);
+    assert.ok(
+      box && bar && box.y + box.height <= bar.y,
+      `${place}: ${JSON.stringify(box)} above ${JSON.stringify(bar)}`,
+    );
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(width <= viewport.width, `${place} is ${width} wide`);
+  }
+  assertNoProblems(page);
+});
+
+test("payments that the console dropped are told, with the command that reads them", async () => {
+  const page = await signIn(browser, gate, "v-8", ["viewer"]);
+  const since = "2026-01-15T12:00:00Z";
+  await alterResponses(page, /\/sluice\/v1\/payments\?/, (answer) => ({ ...answer, since, reading: false }));
+  await page.getByRole("link", { name: "Payments" }).click();
+  await page.getByText(/^Payments before .*2026.* are neither listed nor counted here\./).waitFor();
+  await page.getByText("sluice audit show sluice-audit --what sending --day 2026-01-15").waitFor();
+  assertNoProblems(page);
+});
+
+test("the history has amounts, destinations and statuses, and is exported by its dates", async () => {
+  const page = await signIn(browser, gate, "v-9", ["viewer"]);
+  await page.getByRole("link", { name: "History" }).click();
+  await page.getByLabel("Request", { exact: true }).fill("paid-big");
+  await page.getByRole("button", { name: "Today" }).click();
+  const entry = page.locator(".entries li").filter({ hasText: "Executed" }).first();
+  await entry.getByText("2,500 USDT").waitFor();
+  for (const text of ["payouts", "Paid"]) await entry.getByText(text, { exact: true }).waitFor();
+  const file = await savedFile(page, () => page.getByRole("button", { name: "Export CSV" }).click());
+  assert.match(file.name, /^history-[0-9]+-1\.csv$/);
+  assert.match(file.text, /,paid-big,createSwap,paid,2500,usdt,wallet,/);
+  await page.getByText(/^Exported [0-9]+ entries; audit entry [0-9]+\.$/).waitFor();
+  // Sign-ins are many, and are shown to those who ask.
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.locator(".entries li").first().waitFor();
+  assert.equal(await page.getByText("Signed in", { exact: true }).count(), 0);
+  await page.getByText("More filters").click();
+  await page.getByLabel("Sign-ins").selectOption("true");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.getByText("Signed in", { exact: true }).first().waitFor();
+  await page.getByRole("button", { name: "Clear" }).click();
+  assertNoProblems(page);
 });
 
 test("sums that are not complete yet say so, and are read again", async () => {
@@ -129,7 +185,7 @@ test("what is dangerous stands first, in the row, in the hold and in the dialog"
   const answer = await gate.swap("false-friend", "3000", { destination });
   assert.equal(answer.status, 202);
   const page = await signIn(browser, gate, "ops-1");
-  const row = page.locator(".rows a").filter({ hasText: "3,000 USDT" });
+  const row = page.locator(".rows a.row").filter({ hasText: "3,000 USDT" });
   await row.getByText("Looks like payouts, and is not").waitFor();
   await row.getByText("New destination").waitFor();
   await row.click();
@@ -158,6 +214,44 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   await paid.getByRole("cell", { name: "createSwap" }).waitFor();
   await page.getByRole("heading", { name: "Needs you" }).waitFor();
   await page.getByRole("heading", { name: "Unusual in 7 days" }).waitFor();
+  assertNoProblems(page);
+});
+
+test("the overview sums each operation of today, 7 and 30 days, and says while it does not know all", async () => {
+  const page = await signIn(browser, gate, "v-10", ["viewer"]);
+  const days = /\/sluice\/v1\/payments\/days/;
+  const paid = (/** @type {string} */ operation, /** @type {number} */ usd) => ({
+    status: "paid",
+    operation,
+    count: 1,
+    value: `${usd}000000`,
+    unvalued: 0,
+  });
+  await alterResponses(page, days, (answer) => ({
+    ...answer,
+    reading: true,
+    days: answer.days.map((/** @type {any} */ day, /** @type {number} */ at) => {
+      const ago = answer.days.length - 1 - at;
+      const sums = {
+        0: [paid("createSwap", 5)],
+        3: [paid("createSwap", 20), paid("createOfframp", 300)],
+        20: [paid("createOfframp", 4000)],
+      };
+      return { ...day, sums: /** @type {Record<number, any>} */ (sums)[ago] ?? [] };
+    }),
+  }));
+  await page.getByRole("link", { name: "Overview" }).click();
+  const card = page.locator("section").filter({ has: page.locator("#paid") });
+  const row = (/** @type {string} */ name) => card.getByRole("row").filter({ hasText: name }).first();
+  await row("createSwap").waitFor();
+  const cells = async (/** @type {string} */ name) => row(name).getByRole("cell").allTextContents();
+  assert.deepEqual(await cells("createSwap"), ["5.00 USD", "25.00 USD", "25.00 USD"]);
+  assert.deepEqual(await cells("createOfframp"), ["0.00 USD", "300.00 USD", "4,300.00 USD"]);
+  await card.getByText("So far: the gate still reads older payments.").waitFor();
+  // It asks again by itself.
+  await page.unroute(days);
+  await card.getByText("So far").waitFor({ state: "detached" });
+  await card.getByText("2,530.75 USD").first().waitFor();
   assertNoProblems(page);
 });
 

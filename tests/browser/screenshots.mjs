@@ -23,6 +23,7 @@ const SIZES = {
   zoomed: { width: 640, height: 450 },
   phone: { width: 390, height: 844 },
   narrow: { width: 320, height: 640 },
+  readme: { width: 1280, height: 720 },
 };
 /** The sizes that are also taken dark. */
 const BOTH = ["wide", "laptop", "phone"];
@@ -72,6 +73,28 @@ if (process.env.CONSOLE) {
   await browser.close();
   process.exit();
 }
+
+// The picture of README: `SIZES=readme node tests/browser/screenshots.mjs readme` makes deploy/docs/console.png.
+const KNOWN = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+const LOOK_ALIKE = `0x5aaeb6053${"0".repeat(23)}ef1beaed`;
+const shown = await Gate.start({ rules: `${RULES}[list.payouts]\nwallet = ["${KNOWN}"]\n` });
+for (const [name, amount] of [
+  ["invoice-0038", "840.5"],
+  ["invoice-0039", "910"],
+])
+  await shown.swap(name, amount);
+for (const [name, amount] of [
+  ["invoice-0040", "1250"],
+  ["invoice-0041", "1250"],
+  ["invoice-0042", "3800.75"],
+])
+  await shown.holdSwap(name, amount);
+const { body: risky } = await shown.call(
+  "/v2/wallets/swaps",
+  swapBody("invoice-0043", "9500", { destination: { chain: "POLYGON", currency: "usdc", walletAddress: LOOK_ALIKE } }),
+);
+await shoot(shown, "readme", `#/hold/${risky.hold.id}`);
+await shown.stop();
 
 const empty = await Gate.start();
 await shoot(empty, "sign-in", "signed out");

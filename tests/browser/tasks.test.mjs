@@ -70,7 +70,7 @@ test("judge five holds, one of which goes to a look-alike address", async (conte
   const page = await signIn(browser, gate, "ops-2");
   // One click opens the first, two judge each, and one leads to the next.
   await task(context, page, 1 + 5 * 2 + 4, async () => {
-    await page.locator(".rows a").first().click();
+    await page.locator(".rows a.row").first().click();
     for (let n = 1; n <= 5; n += 1) {
       await page.locator("article.hold .risk").waitFor();
       const title = await page.locator("article.hold h2").innerText();

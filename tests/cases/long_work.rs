@@ -52,6 +52,9 @@ fn long_reading_shows_how_far_it_is_on_a_terminal_alone() {
         let piped = sluice(&words).output().unwrap();
         assert!(piped.status.code() == Some(code) && !piped.stderr.contains(&b'\r'), "{words:?}");
     }
+    // The receipt ends at the first damaged line, and its line is gone as well.
+    let (status, told) = Terminal::of(80, 24).run_errors(sluice(&["audit", "receipt", &file]));
+    assert!(status.code() == Some(1) && told.starts_with("\r\u{1b}[K1 of 66 MB\r\u{1b}[Ksluice: "), "{told:?}");
     // Rows on the same terminal are not mixed with it.
     let (_, told) = Terminal::of(80, 24).run(sluice(&["audit", "export", &file]));
     assert!(!told.contains("66 MB"), "{told:?}");

@@ -105,8 +105,8 @@ fn two_sets_are_compared_payment_by_payment() {
         "  example: op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount = \"100.000001\", currency = \"usdc\" }",
         "  before: deny, gate: no rule matches (denied by default)",
         "  then: allow, rule small: allowed by rule",
-        "limit `day` is tightened (its maximum)",
-        "it loosens",
+        "limit `day` allows less (its maximum)",
+        "allows more than today",
     ] {
         assert!(text.lines().any(|found| found.starts_with(line)), "{line}\n{text}");
     }

@@ -5,8 +5,8 @@ those of the payments and of the overview, as `tests/browser/screenshots.mjs` do
 
 A gate makes some swaps and is stopped. Many more, made from its own entries with seeded amounts and times, are put
 before them in its journal, and the gate starts again. The list reads the journal in bounded parts, so that answers come
-while it is still being read; then the sums are exact and complete. Times are reported, not checked: the machine may be
-busy.
+while it is still being read; then the sums are exact and complete. Times and memory are reported, not checked: the
+machine may be busy.
 """
 
 import argparse
@@ -85,6 +85,13 @@ def ask(port: int, target: str) -> tuple[int, bytes]:
     return answer.status, answer.read()
 
 
+def memory_kib(pid: int) -> int:
+    """Returns the memory of a process that is its own, in KiB."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+    kinds = ("Private_Dirty:", "Private_Clean:")
+    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(kinds))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
@@ -114,7 +121,11 @@ def main() -> int:
         begin = time.monotonic()
         gate.start()
         print(f"the gate starts within {time.monotonic() - begin:.1f} s", flush=True)
+        before = memory_kib(gate.child.pid)
         check_pages(report, port, arguments.count + REAL, total + REAL * 10)
+        after = memory_kib(gate.child.pid)
+        each = (after - before) * 1024 / (arguments.count + REAL)
+        print(f"memory: {before // 1024} MiB before, {after // 1024} MiB after: {each:.0f} bytes for each payment")
         if arguments.screenshots:
             take_screenshots(port)
         gate.stop()

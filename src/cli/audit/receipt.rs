@@ -14,7 +14,7 @@ use serde_json::json;
 use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::entries::{EntryFilter, ShownEntry};
-use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
+use super::files::{Chosen, checkpoints, chosen, folder_of, manifests, reading};
 use super::forms::{as_json, entry_line};
 use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time};
 use crate::adapters::audit::{TreeFolder, kept_salts, read_manifest};
@@ -123,6 +123,8 @@ pub(super) fn run(arguments: &ReceiptArgs) -> anyhow::Result<ExitReason> {
         }
     }
     let (mut journals, mut all) = (Vec::new(), BTreeSet::new());
+    let files: Vec<Chosen> = nodes.values().flat_map(|node| node.files.values().cloned()).collect();
+    let (mut progress, mut bytes) = (reading(&files), 0_u64);
     for (node, NodeFiles { folders, files }) in nodes {
         let files: Vec<Chosen> = files.into_values().collect();
         let salted = folders.into_iter().map(|folder| Ok(kept_salts(&folder, &node)?.map(|salts| (folder, salts))));
@@ -131,12 +133,17 @@ pub(super) fn run(arguments: &ReceiptArgs) -> anyhow::Result<ExitReason> {
         let of_log = || known.iter().filter(|kept| Some(&kept.checkpoint.origin) == origin.as_ref());
         let begins = of_log().find_map(|kept| Some(kept.place.as_ref()?.begins)).unwrap_or(1);
         let before = lines_before(&arguments.paths, &node, begins, &files)?;
-        let lines = found_lines(&files, begins, before, &arguments.filter)?;
+        let first = FirstLine { file: begins, index: before };
+        let lines = found_lines(&files, first, &arguments.filter, &mut |read| {
+            bytes = bytes.saturating_add(read);
+            progress.show(bytes);
+        })?;
         all.extend(lines.iter().map(|line| line.number));
         if let (Some((folder, salts)), Some(origin)) = (salted, origin.clone().filter(|_| of_log().next().is_some())) {
             journals.push(FoundJournal { folder, origin, salts, lines });
         }
     }
+    progress.end();
     if journals.is_empty() {
         bail!("these folders have no checkpoints, which a receipt needs: set `audit.checkpoint_key`");
     }
@@ -199,15 +206,28 @@ fn lines_before(paths: &[PathBuf], node: &NodeId, begins: u64, files: &[Chosen])
     Ok(lines.values().fold(0, |sum, lines| sum.saturating_add(*lines)))
 }
 
-/// Finds the lines of entries, with their places in the tree.
-fn found_lines(files: &[Chosen], begins: u64, before: u64, filter: &EntryFilter) -> anyhow::Result<Vec<FoundLine>> {
-    let (mut index, mut found) = (before, Vec::new());
-    for file in files.iter().filter(|file| file.named().is_some_and(|(_, sequence)| sequence >= begins)) {
+/// The file in which the tree of a journal begins, and the index of the first line at hand.
+#[derive(Clone, Copy)]
+struct FirstLine {
+    file: u64,
+    index: u64,
+}
+
+/// Finds the lines of entries, with their places in the tree. Tells how many bytes were read since it told the last time.
+fn found_lines(
+    files: &[Chosen],
+    first: FirstLine,
+    filter: &EntryFilter,
+    tell: &mut dyn FnMut(u64),
+) -> anyhow::Result<Vec<FoundLine>> {
+    let (mut index, mut found) = (first.index, Vec::new());
+    for file in files.iter().filter(|file| file.named().is_some_and(|(_, sequence)| sequence >= first.file)) {
         let mut lines = LineReader::of(file.open()?);
         while let Some(raw) = lines.following()? {
             if !raw.is_whole {
                 break;
             }
+            tell(raw.end().saturating_sub(raw.offset));
             let damaged = || format!("line {} of `{}` is damaged; see `sluice audit verify`", raw.line, file.name());
             let line = read_line(raw.bytes).map_err(|fault| anyhow!("{fault}")).with_context(damaged)?;
             if let LineBody::Entry(outstanding) = line.body {

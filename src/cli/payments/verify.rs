@@ -14,7 +14,7 @@ use crate::cli::audit::files::{chosen, reading};
 use crate::cli::output::OutputFormat;
 use crate::cli::{ExitReason, complain, print};
 
-/// Verify an export of payments, or of a statement, as JSON lines
+/// Verify an export of payments, of a statement or of the history, as JSON lines
 ///
 /// Checks the number of rows and the SHA-256 in the last line. With `--audit`, the audit log must have the entry of the
 /// export, and the very entry that each row names; verify the log itself with `sluice audit verify`.
@@ -38,12 +38,13 @@ impl VerifyExportArgs {
         let (rows, unit) = match sealed_rows(&text) {
             Ok((rows, SealedRows::Payments)) => (rows, "payments"),
             Ok((rows, SealedRows::Statement)) => (rows, "lines"),
+            Ok((rows, SealedRows::History)) => (rows, "entries"),
             Err(why) => return self.tell(None, &[format!("`{shown}` is not what a gate wrote: {why}")]),
         };
         let compared = if self.audit.is_empty() { "" } else { ", and the audit log says the same" };
         let advice = if self.audit.is_empty() { ". Compare it with the audit log: `--audit FOLDER`." } else { "" };
         // A line of a statement is no entry: the export as a whole is one.
-        let entries: &[Value] = if unit == "payments" { &rows } else { &[] };
+        let entries: &[Value] = if unit == "lines" { &[] } else { &rows };
         let flaws = if self.audit.is_empty() { Vec::new() } else { self.flaws(&text, entries)? };
         let words = format!("`{shown}` is whole{compared}: {} {unit}{advice}\n", rows.len());
         self.tell(Some((rows.len(), words)), &flaws)
@@ -114,6 +115,7 @@ impl VerifyExportArgs {
 enum SealedRows {
     Payments,
     Statement,
+    History,
 }
 
 /// Returns the rows of an export, if its last line fits the lines before.
@@ -132,7 +134,8 @@ fn sealed_rows(text: &str) -> Result<(Vec<Value>, SealedRows), String> {
     let kind = match (head["format"].as_u64(), head["what"].as_str()) {
         (Some(1), Some("payments")) => SealedRows::Payments,
         (Some(1), Some("statement")) => SealedRows::Statement,
-        _ => return Err("its first line is not that of an export of payments or of a statement in format 1".to_owned()),
+        (Some(1), Some("history")) => SealedRows::History,
+        _ => return Err("its first line is not that of an export of a console in format 1".to_owned()),
     };
     let rows = lines.map(parse).collect::<Result<Vec<_>, _>>()?;
     let count = end["rows"].as_u64();

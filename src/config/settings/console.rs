@@ -174,8 +174,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             unit: "payments",
             slot: |w| &mut w.console.payments_indexed,
         },
-        absent: Absent::Means("200_000"),
-        doc: "How many of the newest payments the console keeps in memory once somebody looks at payments, some 400 bytes\n\
+        absent: Absent::Means("300_000"),
+        doc: "How many of the newest payments the console keeps in memory once somebody looks at payments, some 600 bytes\n\
               each. Older ones are found by `sluice audit show`.",
     },
 ];

@@ -159,7 +159,7 @@ pub(super) fn behind(line: &[u8], place: FilePosition) -> FilePosition {
 }
 
 impl DecidedCall {
-    fn of(entry: &Value) -> DecidedCall {
+    pub fn of(entry: &Value) -> DecidedCall {
         let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let amount_of = |side: &str| text(&format!("/operands/{side}/amount"));
         // The amount that leaves counts; where only the one that arrives is stated, that one.

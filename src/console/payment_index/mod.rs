@@ -1,20 +1,22 @@
 //! The newest payments in memory, as the journal of this gate tells them.
 //!
-//! `reading` reads the journal backwards in bounded parts, `fact` and `stage` read one entry, `book` makes the rows, and
+//! `reading` reads the journal backwards in bounded parts, `fact` and `stage` read one entry, `book` makes each `row`, and
 //! `groups` sums them.
 
 mod book;
 mod fact;
 mod groups;
 mod reading;
+mod row;
 mod stage;
 mod text_mark;
 
-pub(super) use book::{PaymentBook, PaymentKey, PaymentRow};
+pub(super) use book::{PaymentBook, PaymentKey};
+pub(super) use fact::{DecidedCall, PaymentStatus, WAYS};
 #[cfg(test)]
-pub(super) use fact::{DecidedCall, FactKind, PaymentFact};
-pub(super) use fact::{PaymentStatus, WAYS};
+pub(super) use fact::{FactKind, PaymentFact};
 pub(super) use groups::{MoneySum, PaymentDay, PaymentGroup, PaymentTerms};
 pub(super) use reading::{PaymentIndex, ReadBook};
+pub(super) use row::PaymentRow;
 pub(super) use stage::{ForeignFact, PaymentStage, StageMark};
 pub(super) use text_mark::TextMark;

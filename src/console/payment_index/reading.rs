@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::book::{EntrySpan, PaymentBook, PaymentKey};
+use super::book::{PaymentBook, PaymentKey};
 use super::fact::{PaymentFact, behind};
+use super::row::EntrySpan;
 use super::stage::ForeignFact;
 use crate::adapters::audit::{FilePosition, ReadBudget, Skip, read_backwards};
 use crate::base::ids::OperationId;

@@ -98,6 +98,6 @@ pub(super) fn stated_movement(
 }
 
 /// Returns the spellings of a name that the journal may have.
-fn spellings(name: &str) -> [String; 2] {
+pub(super) fn spellings(name: &str) -> [String; 2] {
     [normal::wallet(None, normal::uuid(name)), name.to_owned()]
 }

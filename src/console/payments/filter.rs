@@ -174,7 +174,7 @@ impl FilteredBook<'_, '_> {
     pub fn matches(&self, (environment, claim): &PaymentKey, row: &PaymentRow) -> bool {
         let filter = self.filter;
         let amount = |bound: Option<Decimal>, excluded: Ordering| {
-            bound.is_none_or(|bound| row.amount.is_some_and(|amount| amount.compare(bound) != excluded))
+            bound.is_none_or(|bound| row.amount().is_some_and(|amount| amount.compare(bound) != excluded))
         };
         let is_to = |ends: &HashSet<*const u8>| row.to.as_ref().is_some_and(|to| ends.contains(&own_copy(to)));
         let has_text = |sought: &SoughtText| {
@@ -182,7 +182,7 @@ impl FilteredBook<'_, '_> {
                 || is_to(&self.named)
                 || (row.mark.may_contain(self.mark) && sought.is_in(&shown_as(claim)))
                 || row.approvers().any(|vote| sought.is_in(&vote.subject))
-                || (self.is_of_holds && row.hold.as_deref().is_some_and(|hold| sought.is_in(hold)))
+                || (self.is_of_holds && row.hold().is_some_and(|hold| sought.is_in(hold)))
         };
         filter.matches_terms(*environment, row.status, &row.terms)
             && (!filter.is_first || row.is_first)
@@ -226,12 +226,12 @@ fn contains_in_any_case(text: &str, lower: &str) -> bool {
 }
 
 /// Returns where the one copy of a text is that all payments of a book share.
-fn own_copy(text: &Arc<str>) -> *const u8 {
+pub(super) fn own_copy(text: &Arc<str>) -> *const u8 {
     Arc::as_ptr(text).cast()
 }
 
 /// Parses a day in UTC, or a time; `is_end` is the end of the day.
-fn day(name: &str, text: &str, is_end: bool) -> Result<StoreTime, Violation> {
+pub(in crate::console) fn day(name: &str, text: &str, is_end: bool) -> Result<StoreTime, Violation> {
     let expected = || wrong(name, "format", "a day such as 2026-11-20, or a time such as 2026-11-20T08:00:00Z");
     let at = if text.len() == "2026-11-20".len() {
         let day: Date = text.parse().map_err(|_| expected())?;

@@ -5,11 +5,15 @@
 //! | `filter` | which payments are wanted |
 //! | `tally` | exact sums, and the rows of a page |
 //! | `destinations` | names and addresses of the ends |
+//! | `earlier` | earlier payments to the destinations of holds |
+//! | `entry_money` | the money that the calls of audit entries move |
 //! | `rows` | a payment as JSON |
 //! | `statement` | what was sent, ended and is open on one day |
 //! | `export` | CSV and JSON lines, with their audit entry |
 
 mod destinations;
+mod earlier;
+mod entry_money;
 mod export;
 mod filter;
 mod rows;
@@ -42,7 +46,10 @@ use crate::ledger::StoreTime;
 use crate::people::visibility::Visibility;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
+pub(super) use earlier::{EarlierQuery, JudgedHold, put_earlier};
+pub(super) use entry_money::money_of_entries;
 pub(super) use export::export;
+pub(super) use filter::day;
 pub(super) use statement::statement;
 
 const DEFAULT_LIMIT: usize = 50;
@@ -286,34 +293,39 @@ async fn with_book(
     server: &ConsoleServer,
     answer: impl FnOnce(&ConsoleState, &ReadBook) -> Reply + Send + 'static,
 ) -> Reply {
+    read_book(server, answer).await.unwrap_or_else(|refusal| *refusal)
+}
+
+/// Returns what is found in the book of payments, after it was read as far as one answer may take.
+async fn read_book<T: Send + 'static>(
+    server: &ConsoleServer,
+    find: impl FnOnce(&ConsoleState, &ReadBook) -> T + Send + 'static,
+) -> Result<T, Box<Reply>> {
     let (inside, index): (ConsoleState, Arc<PaymentIndex>) = (server.inside.clone(), server.payments.clone());
     let room = timeout(ROOM_WAIT, server.readers.clone().acquire_owned()).await;
     let Ok(Ok(room)) = room else {
-        return error_json(
-            Code::Overloaded,
-            "too many searches of the audit log are running; try again shortly.",
-            None,
-        );
+        let message = "too many searches of the audit log are running; try again shortly.";
+        return Err(Box::new(error_json(Code::Overloaded, message, None)));
     };
     let reading = tokio::task::spawn_blocking(move || {
         let _room = room;
         let read = index.caught_up(&inside.catalog())?;
-        Ok::<_, std::io::Error>((answer(&inside, &read), read.is_filling()))
+        Ok::<_, std::io::Error>((find(&inside, &read), read.is_filling()))
     });
     match reading.await {
-        Ok(Ok((reply, is_filling))) => {
+        Ok(Ok((found, is_filling))) => {
             if is_filling {
                 server.payments.fill(server.inside.catalog(), server.inside.stopping.clone());
             }
-            reply
+            Ok(found)
         }
         Ok(Err(error)) => {
             tracing::error!(%error, "cannot read the audit log");
-            unreadable()
+            Err(Box::new(unreadable()))
         }
         Err(error) => {
             tracing::error!(%error, "a task that read the audit log failed");
-            unreadable()
+            Err(Box::new(unreadable()))
         }
     }
 }

@@ -211,7 +211,7 @@ impl DayStatement {
     /// Takes a payment in.
     pub fn add(&mut self, key: &PaymentKey, row: &PaymentRow, is_followed: bool) {
         let mut columns = columns_of(&row.stages, is_followed, self.begin, self.end);
-        if row.problem.is_some_and(|(_, at)| at >= self.begin && at < self.end) {
+        if row.problem().is_some_and(|at| at >= self.begin && at < self.end) {
             columns.push(StatementColumn::Foreign);
         }
         if columns.is_empty() {
@@ -228,7 +228,7 @@ impl DayStatement {
         });
         let line = line.or_default();
         line.sample.get_or_insert_with(|| key.clone());
-        columns.into_iter().for_each(|column| count(&mut line.sums, column, 1, row.amount));
+        columns.into_iter().for_each(|column| count(&mut line.sums, column, 1, row.amount()));
     }
 
     pub fn add_foreign(&mut self, fact: &ForeignFact) {

@@ -24,18 +24,23 @@ export function markLooked(hold) {
 }
 
 /**
- * Returns those holds that wait for this person's vote, and that this person looked at, as they were shown.
+ * Returns those holds that wait for this person's vote, and that this person looked at, as they were shown, with their risk
+ * as it is now.
  * @param {App} app
  * @param {Hold[]} holds as they are now
  */
 export function lookedAt(app, holds) {
   /** @type {Map<string, Hold>} */
   const found = new Map();
-  for (const { id, fingerprint, causes, environment, mayJudge, state, votes, mustSign } of holds) {
+  for (const hold of holds) {
+    const { id, fingerprint, causes, environment, mayJudge, state, votes, mustSign } = hold;
+    const { newDestination, equalPayment, overLimit, earlier } = hold;
+    const risk = { newDestination, equalPayment, overLimit, earlier };
     const shown = looked.get(id);
     const isMine = votes.some((vote) => personName(vote) === personName(app.session().person));
     const isSame = shown?.fingerprint === fingerprint && shown.causes === causes && shown.environment === environment;
-    if (isSame && mayJudge && state === "pending" && (!isMine || mustSign)) found.set(id, { ...shown, mustSign });
+    if (isSame && mayJudge && state === "pending" && (!isMine || mustSign))
+      found.set(id, { ...shown, ...risk, mustSign });
   }
   return [...found.values()];
 }
@@ -47,7 +52,7 @@ export function lookedAt(app, holds) {
  */
 export async function approveAll(app, holds) {
   const comment = reasonField("Comment", "Optional. It is kept with each vote.", false);
-  const risks = await Promise.all(holds.map(riskOf));
+  const risks = holds.map(riskOf);
   const boxes = holds.map((hold, at) => {
     const moves = movement(hold);
     const isRisky = risks[at].some(({ kind }) => kind === "bad" || kind === "warn");

@@ -1,7 +1,10 @@
 // The audit log: a search, and the history of one request.
 
+import { amountOf, partyOf, statusBadge, statusWord } from "./amounts.js";
 import { asFailure, get } from "./api.js";
-import { badge, errorBox, field, fill, h, select, timeTag, withCode } from "./dom.js";
+import { badge, errorBox, fill, h, select, timeTag, withCode } from "./dom.js";
+import { exportAll } from "./exports.js";
+import { environmentFilter, filterForm, textFilter } from "./filters.js";
 import { formatTime, personName } from "./words.js";
 
 /**
@@ -78,81 +81,53 @@ export function view(_app, [first, second]) {
 }
 
 /** @type {Record<string, string>} */
-const NOTHING = { environment: "", requestId: "", destination: "", person: "", day: "" };
+const NOTHING = { environment: "", requestId: "", destination: "", person: "", from: "", until: "", sessions: "" };
 const filters = { ...NOTHING };
 
 /** @returns {View} */
 function searchView() {
-  /**
-   * @param {string} name
-   * @param {Props} [props]
-   */
-  const text = (name, props) =>
-    h("input", {
-      type: "text",
-      name,
-      value: filters[name],
-      autocomplete: "off",
-      autocapitalize: "off",
-      spellcheck: "false",
-      ...props,
-    });
-  const environment = select(
-    [
-      ["", "All environments"],
-      ["production", "Production"],
-      ["sandbox", "Sandbox"],
-    ],
-    filters.environment,
-    { name: "environment" },
-  );
-  const inputs = {
-    environment,
-    requestId: text("requestId"),
-    destination: text("destination"),
-    person: text("person"),
-    day: text("day", { type: "date" }),
-  };
+  const text = (/** @type {string} */ name, /** @type {Props} */ props = {}) => textFilter(name, filters[name], props);
   const list = h("ol", { class: "entries" });
   const status = h("div", {});
   const source = h("p", { class: "muted" });
-  const form = h(
-    "form",
-    { class: "search", role: "search", novalidate: true },
-    field("requestId", inputs.requestId),
-    h(
-      "details",
-      { open: Object.values(filters).some(Boolean) || matchMedia("(min-width: 40rem)").matches },
-      h("summary", {}, "More filters"),
-      h(
-        "div",
-        { class: "grid" },
-        field("Destination", inputs.destination, "Complete wallet or account."),
-        field("Person", inputs.person, "The subject of the requester or of another person involved."),
-        field("Day", inputs.day, "UTC."),
-        field("Environment", environment),
+  const form = filterForm({
+    filters,
+    inputs: {
+      requestId: text("requestId", { type: "search" }),
+      from: text("from", { type: "date" }),
+      until: text("until", { type: "date" }),
+      person: text("person"),
+      destination: text("destination"),
+      environment: environmentFilter(filters.environment),
+      sessions: select(
+        [
+          ["", "Left out"],
+          ["true", "Shown"],
+        ],
+        filters.sessions,
+        { name: "sessions" },
       ),
-    ),
+    },
+    first: { requestId: "Request", from: "From (UTC)", until: "Until (UTC)", person: "Person" },
+    more: { destination: "Destination", environment: "Environment", sessions: "Sign-ins" },
+    hints: {
+      person: "Their subject, as requester or as who acted.",
+      destination: "Complete wallet or account.",
+    },
+    load: () => load(),
+  });
+  const exportButton = (/** @type {string} */ format, /** @type {string} */ label) =>
     h(
-      "div",
-      { class: "acts" },
-      h("button", { type: "reset" }, "Clear"),
-      h("button", { type: "submit", class: "primary" }, "Search"),
-    ),
+      "button",
+      { type: "button", onclick: () => exportAll("history/export", format, filters, ["entry", "entries"]) },
+      label,
+    );
+  const exports = h(
+    "div",
+    { class: "acts" },
+    exportButton("csv", "Export CSV"),
+    exportButton("jsonl", "Export JSON lines"),
   );
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    for (const [name, input] of Object.entries(inputs)) filters[name] = input.value.trim();
-    load();
-  });
-  form.addEventListener("reset", (event) => {
-    event.preventDefault();
-    for (const [name, input] of Object.entries(inputs)) {
-      input.value = "";
-      filters[name] = "";
-    }
-    load();
-  });
 
   /** @param {string} [after] */
   async function load(after) {
@@ -191,7 +166,10 @@ function searchView() {
   }
 
   load();
-  return { title: "History", element: h("div", { class: "page" }, h("h1", {}, "History"), form, source, list, status) };
+  return {
+    title: "History",
+    element: h("div", { class: "page" }, h("h1", {}, "History"), form, exports, source, list, status),
+  };
 }
 
 /** Stands where not the whole audit log was searched. */
@@ -293,11 +271,14 @@ const HIDDEN = new Set([
  * @param {AuditLine} line
  * @param {boolean} isLinked
  */
-export function entryItem({ environment, number, at, node, what, words, name, entry }, isLinked) {
+export function entryItem({ environment, number, at, node, what, words, name, entry, payment }, isLinked) {
   const [word, kind] = EVENTS[what] ?? [what, ""];
   const label = entry.requestId ?? name;
-  const who = entry.by ? personName(entry.by) : null;
-  const why = [entry.reason, entry.comment, entry.text].find((text) => typeof text === "string");
+  // The words of a line in a list name the person and the reason already.
+  const who = entry.by && !isLinked ? personName(entry.by) : null;
+  const why = (isLinked ? [entry.comment] : [entry.reason, entry.comment, entry.text]).find(
+    (text) => typeof text === "string",
+  );
   const rest = Object.entries(entry).filter(
     ([member, value]) => !HIDDEN.has(member) && ["string", "number", "boolean"].includes(typeof value),
   );
@@ -308,18 +289,20 @@ export function entryItem({ environment, number, at, node, what, words, name, en
       "p",
       { class: "first" },
       badge(word, kind),
+      isLinked && environment === "sandbox" && badge("Sandbox", "note"),
       who && h("strong", {}, who),
       h("span", { class: "at muted" }, timeTag(formatTime(at), at), `, no. ${number}`),
     ),
     isLinked &&
+      (entry.operation || name) &&
       h(
         "p",
         {},
         entry.operation && `${entry.operation} `,
         name && h("a", { class: "code", href: `#/history/${environment}/${encodeURIComponent(name)}` }, label),
         entry.owner && h("span", { class: "muted" }, ` requested by ${entry.requester ?? personName(entry.owner)}`),
-        environment === "sandbox" && " (sandbox)",
       ),
+    isLinked && payment && moved(payment, word),
     h("p", { class: "muted words" }, withCode(words)),
     why && h("p", { class: "quote" }, why),
     !isLinked &&
@@ -330,5 +313,22 @@ export function entryItem({ environment, number, at, node, what, words, name, en
         rest.length > 0 && h("p", { class: "muted rest" }, `Node ${node}.`),
         h("pre", { tabindex: "0", "aria-label": "Raw audit entry" }, JSON.stringify(entry, null, 2)),
       ),
+  );
+}
+
+/**
+ * Says what the call of an entry moves, to whom, and what became of it.
+ * @param {EntryMoney} payment
+ * @param {string} told what the entry says already
+ */
+function moved(payment, told) {
+  return h(
+    "p",
+    { class: "moved" },
+    h("strong", { class: "number" }, amountOf(payment)),
+    " to ",
+    partyOf(payment.to),
+    " ",
+    payment.status && statusWord(payment.status) !== told && statusBadge(payment.status),
   );
 }

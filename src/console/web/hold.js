@@ -35,8 +35,6 @@ export function view(app, id) {
   let last = "";
   /** @type {Hold | null} */
   let seen = null;
-  /** Whether the next refresh can find more earlier payments. */
-  let isPartial = false;
   let isClosed = false;
   let wantsFocus = false;
 
@@ -69,11 +67,10 @@ export function view(app, id) {
     if (text === last) return;
     const check = hold.sent ? await checkBytes(hold, hold.sent, movement(hold).amounts) : null;
     const request = hold.state === "released" ? await requestOf(hold) : null;
-    const risk = OPEN.includes(hold.state) ? await riskOf(hold) : null;
+    const risk = OPEN.includes(hold.state) ? riskOf(hold) : null;
     if (isClosed) return;
     const before = seen;
     [last, seen] = [text, hold];
-    isPartial = risk?.some((fact) => fact.isPartial) ?? false;
     const opened = [...element.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.name);
     const focused = document.activeElement;
     const focusedId = element.contains(focused) ? focused?.id : null;
@@ -120,9 +117,9 @@ export function view(app, id) {
     title: "Hold",
     element,
     focus,
-    // The request of a released hold changes after the hold itself, and so do payments that are not read yet.
+    // The request of a released hold changes after the hold itself.
     refresh() {
-      if (seen?.state === "released" || isPartial) last = "";
+      if (seen?.state === "released") last = "";
       load();
     },
     close() {

@@ -5,6 +5,9 @@ import { drawMoney } from "./charts.js";
 import { card, h, select, table } from "./dom.js";
 import { formatDay, formatTime, formatUsd, groupDigits, timeLeft } from "./words.js";
 
+/** While the gate still reads payments, a section asks again after this time. */
+const READING_MS = 1_000;
+
 /**
  * Returns the section on what waits for this person.
  * @param {App} app
@@ -36,10 +39,17 @@ export function needsMe(app) {
       return h(
         "ul",
         { class: "plain figures" },
-        figure(`${holds}${more ? "+" : ""}`, mine ? "holds wait for your vote" : "holds are open", "#/queue", soon),
+        figure(
+          `${holds}${more ? "+" : ""}`,
+          holds === 1
+            ? `hold ${mine ? "waits for your vote" : "is open"}`
+            : `holds ${mine ? "wait for your vote" : "are open"}`,
+          "#/queue",
+          soon,
+        ),
         figure(
           `${unknown}${moreUnknown ? "+" : ""}`,
-          "calls with an unknown outcome",
+          `${unknown === 1 ? "call" : "calls"} with an unknown outcome`,
           "#/payments/only/status/unknown",
         ),
         isSet && figure("1", "set of rules waits for two people", "#/policy"),
@@ -82,7 +92,7 @@ export function paid() {
     "Paid money",
     /** @returns {Promise<{ days: PaymentDay[], since: string | null, reading: boolean }>} */
     async () => (await get("payments/days", { days: days.value })).body,
-    (data) => {
+    (data, refresh) => {
       const today = formatDay(now());
       /** @param {number} count */
       const sum = (count) => {
@@ -99,6 +109,7 @@ export function paid() {
         ["30 days", 30],
       ]).filter(([, count]) => count <= data.days.length);
       return [
+        data.reading && soFar(refresh),
         h(
           "dl",
           { class: "totals" },
@@ -118,7 +129,7 @@ export function paid() {
             );
           }),
         ),
-        byOperation(data.days),
+        byOperation(data.days, spans),
         drawMoney(data.days),
         h(
           "p",
@@ -135,29 +146,47 @@ export function paid() {
 }
 
 /**
- * Returns what each operation paid, today and in the days of the chart; null where there is only one.
+ * Returns what each operation paid in the last days; null where there is only one.
  * @param {PaymentDay[]} days
+ * @param {[string, number][]} spans
  */
-function byOperation(days) {
+function byOperation(days, spans) {
   const operations = [...new Set(days.flatMap(({ sums }) => sums.filter(isPaid).map(({ operation }) => operation)))];
   if (operations.length < 2) return null;
   /**
    * @param {string} operation
-   * @param {PaymentDay[]} some
+   * @param {number} count
    */
-  const sum = (operation, some) =>
+  const sum = (operation, count) =>
     formatUsd(
-      some
+      days
+        .slice(-count)
         .flatMap(({ sums }) => sums.filter((one) => isPaid(one) && one.operation === operation))
         .reduce((total, one) => total + BigInt(one.value), 0n),
     );
-  const rows = operations.map((operation) => [operation, sum(operation, days.slice(-1)), sum(operation, days)]);
-  return table(["Operation", "Today", `${days.length} days`], rows, 1);
+  const rows = operations.map((operation) => [operation, ...spans.map(([, count]) => sum(operation, count))]);
+  return table(["Operation", ...spans.map(([label]) => label)], rows, 1);
 }
 
 /** @param {{ status: PaymentStatus }} sum */
 function isPaid({ status }) {
   return status === "paid";
+}
+
+/**
+ * Says that more payments are still being read, and asks again soon.
+ * @param {() => Promise<void>} refresh
+ */
+function soFar(refresh) {
+  const note = h("p", { class: "became waits" }, "So far: the gate still reads older payments.");
+  const again = () => {
+    // Other figures have another note.
+    if (!note.isConnected) return;
+    refresh();
+    setTimeout(again, READING_MS);
+  };
+  setTimeout(again, READING_MS);
+  return note;
 }
 
 /**
@@ -167,11 +196,11 @@ function isPaid({ status }) {
  */
 export function odd(source) {
   const kinds = /** @type {[string, Record<string, string>, string][]} */ ([
-    ["refused", { status: "refused" }, "payments refused"],
+    ["refused", { status: "refused" }, "refused"],
     ["unknown", { status: "unknown" }, "of unknown outcome"],
     ["failed", { status: "failed" }, "executed and failed"],
     ["returned", { status: "returned" }, "executed and came back"],
-    ["first", { first: "true" }, "to a new destination, where a rule asks"],
+    ["first", { first: "true" }, "to a new destination, if a rule checks that"],
   ]);
   return card(
     "odd",
@@ -180,16 +209,24 @@ export function odd(source) {
       const from = formatDay(now() - 6 * 86_400_000);
       /** @type {number[]} */
       const counts = [];
-      for (const [, query] of kinds) counts.push((await get("payments", { ...query, from, limit: 1 })).body.count);
+      let reading = false;
+      for (const [, query] of kinds) {
+        /** @type {PaymentPage} */
+        const page = (await get("payments", { ...query, from, limit: 1 })).body;
+        counts.push(page.count);
+        reading = page.reading;
+      }
       const { usage, rates } = await source.get();
       const isTight = (/** @type {Usage} */ one) => one.used > 0 && one.used >= 0.8 * one.max;
       return {
         counts,
+        reading,
         tight: usage.filter(isTight).length,
         rates: rates.filter(({ near, limited }) => near + limited > 0),
       };
     },
-    ({ counts, tight, rates }) => [
+    ({ counts, reading, tight, rates }, refresh) => [
+      reading && soFar(refresh),
       h(
         "ul",
         { class: "plain figures two" },
@@ -197,7 +234,7 @@ export function odd(source) {
           const [[name, value]] = Object.entries(query);
           return figure(groupDigits(counts[at]), words, `#/payments/only/${name}/${value}`);
         }),
-        figure(groupDigits(tight), "limits at least 80 % full", "#/overview"),
+        figure(groupDigits(tight), `${tight === 1 ? "limit" : "limits"} at least 80 % full`, "#/overview"),
       ),
       rates.map(({ rate, near, limited }) =>
         h(

@@ -1,30 +1,18 @@
 // Payments: every call that moves money, with filters, sums, exports, and a page for each.
 
-import { asFailure, get, now, post } from "./api.js";
-import { badge, errorBox, field, fill, h, select, timeTag, toast } from "./dom.js";
+import { amountOf, partyOf, STATUSES, statusBadge } from "./amounts.js";
+import { asFailure, get } from "./api.js";
+import { badge, errorBox, fill, h, select, timeTag } from "./dom.js";
+import { exportAll } from "./exports.js";
+import { environmentFilter, filterForm, textFilter } from "./filters.js";
 import { addFreeze } from "./freezes.js";
 import { entriesOf, entryItem } from "./history.js";
-import { extentWords, statementView } from "./statement.js";
-import { download, formatDay, formatTime, formatUsd, groupDigits, personName, shorten } from "./words.js";
+import { drawExtent, statementView } from "./statement.js";
+import { formatTime, formatUsd, groupDigits, personName } from "./words.js";
 
 const PAGE_SIZE = 50;
 /** A list of which the gate still reads older payments loads again after this time. */
 const READING_MS = 1_000;
-
-/** @type {Record<PaymentStatus, [string, string]>} */
-const STATUSES = {
-  paid: ["Paid", "good"],
-  sending: ["Being sent", "waits"],
-  waiting: ["Waiting", "waits"],
-  unknown: ["Unknown outcome", "warn"],
-  refused: ["Refused", "bad"],
-  cancelled: ["Cancelled", "bad"],
-  expired: ["Expired", "bad"],
-  "not-sent": ["Not sent", "note"],
-  "given-up": ["Given up", "bad"],
-  failed: ["Failed", "bad"],
-  returned: ["Returned", "bad"],
-};
 
 /** The filters of the form; they stay while the person looks at other pages. */
 const NOTHING = {
@@ -59,34 +47,9 @@ export function view(app, [first, second, third]) {
   return listView();
 }
 
-/** @param {PaymentStatus} status */
-function statusBadge(status) {
-  return badge(...(STATUSES[status] ?? [status, ""]));
-}
-
-/** @param {Payment} payment */
-function amountOf({ amount, currency }) {
-  return amount === null ? "no amount" : [groupDigits(amount), currency?.toUpperCase()].filter(Boolean).join(" ");
-}
-
 /** @param {Payment} payment */
 function addressOf({ environment, name }) {
   return `#/payments/${environment}/${encodeURIComponent(name)}`;
-}
-
-/**
- * Returns an end of a payment: the lists that know it, and its address.
- * @param {PaymentParty | null} party
- * @param {boolean} isWhole
- */
-function partyOf(party, isWhole = false) {
-  if (party === null) return h("span", { class: "muted" }, "not stated");
-  const name = party.name ?? party.keyed;
-  return [
-    party.lists.map((list) => h("strong", { class: "known" }, `${list} `)),
-    h("span", { class: "code", title: `${party.kind} ${name}` }, isWhole ? name : shorten(name)),
-    party.name === null && h("span", { class: "muted" }, " (name in the audit log)"),
-  ];
 }
 
 function listView() {
@@ -94,26 +57,7 @@ function listView() {
   let next = null;
   let turn = 0;
   let isMore = false;
-  /** @param {string} name @param {Props} [props] */
-  const text = (name, props) =>
-    h("input", { type: "text", name, value: filters[name], autocomplete: "off", spellcheck: "false", ...props });
-  const status = select(
-    [
-      ["", "Every status"],
-      .../** @type {[string, string][]} */ (Object.entries(STATUSES).map(([word, [label]]) => [word, label])),
-    ],
-    filters.status,
-    { name: "status" },
-  );
-  const environment = select(
-    [
-      ["", "All environments"],
-      ["production", "Production"],
-      ["sandbox", "Sandbox"],
-    ],
-    filters.environment,
-    { name: "environment" },
-  );
+  const text = (/** @type {string} */ name, /** @type {Props} */ props = {}) => textFilter(name, filters[name], props);
   const order = select(
     [
       ["time", "Latest first"],
@@ -122,92 +66,49 @@ function listView() {
     sort,
     { "aria-label": "Order" },
   );
-  /** @type {Record<string, HTMLInputElement | HTMLSelectElement>} */
-  const inputs = {
-    text: text("text", { type: "search" }),
-    status,
-    first: select(
-      [
-        ["", "All destinations"],
-        ["true", "Never paid before"],
-      ],
-      filters.first,
-      { name: "first" },
-    ),
-    from: text("from", { type: "date" }),
-    until: text("until", { type: "date" }),
-    environment,
-    operation: text("operation"),
-    caller: text("caller"),
-    destination: text("destination"),
-    currency: text("currency"),
-    amountFrom: text("amountFrom", { inputmode: "decimal" }),
-    amountTo: text("amountTo", { inputmode: "decimal" }),
-  };
-  const labels = {
-    operation: "Operation",
-    caller: "Caller",
-    destination: "Destination or list",
-    first: "Destinations",
-    currency: "Currency",
-    amountFrom: "Amount from",
-    amountTo: "Amount to",
-  };
-  const details = h(
-    "details",
-    { open: ["environment", ...Object.keys(labels)].some((name) => filters[name] !== "") },
-    h("summary", {}, "More filters"),
-    h(
-      "div",
-      { class: "grid" },
-      field("Environment", environment),
-      Object.entries(labels).map(([name, label]) => field(label, inputs[name])),
-    ),
-  );
-  const day = (/** @type {string} */ label, /** @type {number} */ days) =>
-    h(
-      "button",
-      {
-        type: "button",
-        class: "quiet",
-        onclick: () => {
-          inputs.from.value = formatDay(now() - days * 86_400_000);
-          inputs.until.value = formatDay(now());
-          take();
-        },
-      },
-      label,
-    );
-  const panel = h(
-    "div",
-    { id: "payment-filters" },
-    h(
-      "div",
-      { class: "grid" },
-      field("Search", inputs.text),
-      field("Status", status),
-      field("From (UTC)", inputs.from),
-      field("Until (UTC)", inputs.until),
-    ),
-    details,
-  );
-  // Only a narrow screen has this button: on others all filters are shown.
-  const disclosure = h("button", { type: "button", class: "quiet disclosure", "aria-controls": panel.id });
-  const form = h(
-    "form",
-    { class: "search money", role: "search", novalidate: true },
-    disclosure,
-    panel,
-    h(
-      "div",
-      { class: "acts" },
-      h("button", { type: "submit", class: "primary" }, "Show"),
-      day("Today", 0),
-      day("7 days", 6),
-      day("30 days", 29),
-      h("button", { type: "reset", class: "quiet" }, "Clear"),
-    ),
-  );
+  const form = filterForm({
+    filters,
+    inputs: {
+      text: text("text", { type: "search" }),
+      status: select(
+        [
+          ["", "Every status"],
+          .../** @type {[string, string][]} */ (Object.entries(STATUSES).map(([word, [label]]) => [word, label])),
+        ],
+        filters.status,
+        { name: "status" },
+      ),
+      from: text("from", { type: "date" }),
+      until: text("until", { type: "date" }),
+      environment: environmentFilter(filters.environment),
+      operation: text("operation"),
+      caller: text("caller"),
+      destination: text("destination"),
+      first: select(
+        [
+          ["", "All destinations"],
+          ["true", "Never paid before"],
+        ],
+        filters.first,
+        { name: "first" },
+      ),
+      currency: text("currency"),
+      amountFrom: text("amountFrom", { inputmode: "decimal" }),
+      amountTo: text("amountTo", { inputmode: "decimal" }),
+    },
+    first: { text: "Search", status: "Status", from: "From (UTC)", until: "Until (UTC)" },
+    more: {
+      environment: "Environment",
+      operation: "Operation",
+      caller: "Caller",
+      destination: "Destination or list",
+      first: "Destinations",
+      currency: "Currency",
+      amountFrom: "Amount from",
+      amountTo: "Amount to",
+    },
+    load: () => load(),
+  });
   const sums = h("div", { class: "sums", role: "status" });
   const body = h("tbody", {});
   const table = h(
@@ -228,40 +129,24 @@ function listView() {
     body,
   );
   const below = h("div", { class: "below" });
-  const extent = h("p", { class: "muted" });
+  const extent = h("div", {});
   const exports = h(
     "div",
     { class: "acts" },
     order,
-    h("button", { type: "button", onclick: () => takeOut("csv") }, "Export CSV"),
-    h("button", { type: "button", onclick: () => takeOut("jsonl") }, "Export JSON lines"),
+    h(
+      "button",
+      { type: "button", onclick: () => exportAll("payments/export", "csv", filters, ["payment", "payments"]) },
+      "Export CSV",
+    ),
+    h(
+      "button",
+      { type: "button", onclick: () => exportAll("payments/export", "jsonl", filters, ["payment", "payments"]) },
+      "Export JSON lines",
+    ),
     h("a", { class: "button", href: "#/payments/statement" }, "Statement"),
   );
 
-  /** @param {boolean} isOpen whether a narrow screen shows the filters */
-  function disclose(isOpen) {
-    const used = Object.values(filters).filter((value) => value !== "").length;
-    disclosure.textContent = used === 0 ? "Filters" : `Filters (${used})`;
-    disclosure.setAttribute("aria-expanded", String(isOpen));
-  }
-  disclosure.addEventListener("click", () => disclose(disclosure.getAttribute("aria-expanded") !== "true"));
-  function take() {
-    for (const [name, input] of Object.entries(inputs)) filters[name] = input.value.trim();
-    // What was asked for is shown: on a narrow screen the filters would hide it.
-    disclose(false);
-    load();
-  }
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    take();
-    disclosure.focus();
-  });
-  form.addEventListener("reset", (event) => {
-    event.preventDefault();
-    for (const input of Object.values(inputs)) input.value = "";
-    take();
-    disclosure.focus();
-  });
   order.addEventListener("change", () => {
     sort = order.value;
     load();
@@ -292,7 +177,7 @@ function listView() {
     if (after === undefined) fill(body, rows);
     else body.append(...rows);
     fill(sums, drawSums(page));
-    fill(extent, extentWords(page));
+    fill(extent, drawExtent(page));
     fill(
       below,
       body.children.length === 0 &&
@@ -307,24 +192,6 @@ function listView() {
     );
   }
 
-  /** @param {string} format */
-  async function takeOut(format) {
-    const used = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
-    try {
-      /** @type {string | null | undefined} */
-      let after;
-      for (let part = 1; after !== null; part += 1) {
-        const { body: file } = await post("payments/export", { format, filters: used, after });
-        download(file.name.replace(/(\.\w+)$/, `-${part}$1`), file.content);
-        after = file.next;
-        toast(`Exported ${file.rows} payments; audit entry ${file.number}.`);
-      }
-    } catch (failure) {
-      toast(asFailure(failure).message, "bad");
-    }
-  }
-
-  disclose(Object.values(filters).some((value) => value !== ""));
   load();
   return {
     title: "Payments",
@@ -334,10 +201,10 @@ function listView() {
       h("h1", {}, "Payments"),
       form,
       sums,
+      extent,
       exports,
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Payments" }, table),
       below,
-      extent,
     ),
     refresh: () => {
       // A longer list would lose its later pages.

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { approveAll, lookedAt } from "./batch.js";
 import { badge, byId, errorBox, fill, h, select, withCode } from "./dom.js";
-import { rowRisk } from "./risk.js";
+import { ago, rowRisk } from "./risk.js";
 import { otherValue } from "./vote.js";
 import {
   addAmounts,
@@ -166,6 +166,7 @@ export function view(app) {
     /** @type {Record<string, any>} */
     const query = {
       limit: PAGE_SIZE,
+      earlier: "true",
       environment: filters.environment,
       operation: filters.operation,
       text: filters.words,
@@ -241,7 +242,8 @@ export function view(app) {
   }
 
   function mark() {
-    for (const link of list.querySelectorAll("a")) {
+    for (const link of list.querySelectorAll("a.row")) {
+      if (!(link instanceof HTMLAnchorElement)) continue;
       if (link.dataset.id === chosen) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
@@ -258,8 +260,8 @@ export function view(app) {
       mark();
     },
     focus(id) {
-      const link = [...list.querySelectorAll("a")].find((one) => one.dataset.id === id);
-      if (link) link.focus();
+      const link = list.querySelector(`a.row[data-id="${CSS.escape(id)}"]`);
+      if (link instanceof HTMLElement) link.focus();
       else byId("main").focus({ preventScroll: true });
     },
   };
@@ -291,6 +293,7 @@ function row(hold, app) {
   const [word, kind] = stateLabel(hold.state);
   const mine = hold.votes.some((vote) => personName(vote) === personName(app.session().person));
   const isOpen = hold.state === "pending";
+  const risk = isOpen ? rowRisk(hold) : [];
   const who = hold.requester ?? hold.owner.subject;
   return h(
     "li",
@@ -326,7 +329,7 @@ function row(hold, app) {
         "span",
         { class: "why" },
         hold.environment === "sandbox" && badge("Sandbox", "note"),
-        isOpen && rowRisk(hold).map(({ kind, text }) => badge(text, kind)),
+        risk.filter(({ href }) => !href).map(({ kind, short }) => badge(short ?? "", kind)),
         h(
           "span",
           { class: "text" },
@@ -349,6 +352,8 @@ function row(hold, app) {
         hold.stuck && badge("Stuck", "warn"),
       ),
     ),
+    // The row is one link: those to earlier payments stand below it.
+    risk.map(({ href, short, at }) => href && h("p", { class: "twin" }, h("a", { href }, short, ago(at)))),
   );
 }
 

@@ -1,6 +1,6 @@
 // What makes a hold risky, in the order in which people ask: where to, whether twice, how much against the usual, limits.
 
-import { get } from "./api.js";
+import { statusWord } from "./amounts.js";
 import { h } from "./dom.js";
 import { formatAgo, formatTime, formatUnits, groupDigits, movement, tenthsOfMean } from "./words.js";
 
@@ -8,9 +8,10 @@ import { formatAgo, formatTime, formatUnits, groupDigits, movement, tenthsOfMean
  * @typedef {object} RiskFact
  * @property {"bad" | "warn" | "good" | ""} kind
  * @property {string} text
+ * @property {string} [short] the same in a few words, for a row of the queue
  * @property {string} [href]
+ * @property {string} [at] when that was
  * @property {string[]} [unlike] a name, and the known one that it is not
- * @property {boolean} [isPartial] not all earlier payments were there to look at: later there may be more
  */
 
 /**
@@ -18,35 +19,24 @@ import { formatAgo, formatTime, formatUnits, groupDigits, movement, tenthsOfMean
  * @type {PaymentStatus[]}
  */
 const NOT_MOVED = ["refused", "cancelled", "expired", "not-sent"];
+/** From so many times the usual amount on, a hold must be checked. */
+const MUCH_TENTHS = 30n;
 
 /**
- * Returns what the list knows of a hold's risk, for its row. The list has no amounts of limits: the text of a reason says
- * that a limit is exceeded. A row is one link, so that the earlier payment is linked in the hold.
+ * Returns what speaks against an open hold, for its row in the queue.
  * @param {Hold} hold
- * @returns {RiskFact[]}
  */
 export function rowRisk(hold) {
-  const { destination, equalPayment, newDestination } = hold;
-  /** @type {RiskFact[]} */
-  const facts = [];
-  if (destination?.lookAlike)
-    facts.push({ kind: "bad", text: `Looks like ${destination.lookAlike.lists.join(", ")}, and is not` });
-  if (newDestination) facts.push({ kind: "warn", text: "New destination" });
-  if (equalPayment) facts.push({ kind: "warn", text: "Same payment again" });
-  if (hold.reasons.some((reason) => reason.text.startsWith("over the limit")))
-    facts.push({ kind: "warn", text: "Over a limit" });
-  return facts;
+  return riskOf(hold).filter(({ kind, short }) => short && (kind === "bad" || kind === "warn"));
 }
 
 /**
  * Returns everything that speaks for and against an open hold, the worst first.
  * @param {Hold} hold
- * @returns {Promise<RiskFact[]>}
+ * @returns {RiskFact[]}
  */
-export async function riskOf(hold) {
-  const { destination, paidBefore } = hold;
-  const moves = movement(hold);
-  const [amount] = moves.amounts;
+export function riskOf(hold) {
+  const { destination } = hold;
   /** @type {RiskFact[]} */
   const facts = [];
   if (destination?.lookAlike) {
@@ -54,77 +44,90 @@ export async function riskOf(hold) {
     facts.push({
       kind: "bad",
       text: `This address begins and ends like ${name} of ${lists.join(", ")}, and is another one.`,
+      short: `Looks like ${lists.join(", ")}, and is not`,
       unlike: destination.name ? [destination.name, name] : undefined,
     });
   }
   if (destination && destination.lists.length > 0)
     facts.push({ kind: "good", text: `The destination is in the list ${destination.lists.join(", ")}.` });
-  if (paidBefore?.some(({ at }) => !at))
-    facts.push({ kind: "warn", text: "New destination: it was never paid before through Sluice." });
-  const name = destination?.name;
-  const currency = moves.currency;
-  if (name && amount) {
-    const { environment } = hold;
-    const [same, usual] = await Promise.all([
-      payments({ environment, destination: name, amountFrom: amount, amountTo: amount, currency }),
-      payments({ environment, destination: name, status: "paid", currency }),
-    ]);
-    facts.push(...missingPayments(same, usual));
-    const others = same?.payments.filter((one) => one.name !== hold.requestId && one.hold !== hold.id) ?? [];
-    for (const { name, status, at } of others.slice(0, 3))
-      facts.push({
-        kind: NOT_MOVED.includes(status) ? "" : "warn",
-        text: `The same amount to the same destination: ${name}, ${status}, ${formatAgo(at)}.`,
-        href: `#/payments/${environment}/${encodeURIComponent(name)}`,
-      });
-    const sum = usual?.sums.find((one) => one.currency === currency);
-    if (sum?.amount) {
-      const times = tenthsOfMean(amount, sum.amount, sum.count);
-      const mean = `the mean of ${groupDigits(sum.count)} earlier ${sum.count === 1 ? "payment" : "payments"} to it`;
-      const shown = times >= 100n ? groupDigits(times / 10n) : `${times / 10n}.${times % 10n}`;
-      const isMuch = times >= 30n;
-      facts.push({ kind: isMuch ? "warn" : "", text: `${shown} times ${mean}.` });
-    }
-  }
-  for (const limit of hold.limits ?? [])
-    if (limit.adds > limit.left)
-      facts.push({
-        kind: "warn",
-        text: `It exceeds the limit ${limit.limit}: ${formatUnits(limit.left, limit.unit)} left, it needs ${formatUnits(limit.adds, limit.unit)}.`,
-      });
+  if (hold.newDestination)
+    facts.push({
+      kind: "warn",
+      text: "New destination: it was never paid before through Sluice.",
+      short: "New destination",
+    });
+  if (hold.equalPayment)
+    facts.push({
+      kind: "warn",
+      text: "Same payment again: a limit on equal payments holds it.",
+      short: "Same payment again",
+    });
+  facts.push(...earlierRisk(hold), ...limitRisk(hold));
   const order = ["bad", "warn", "", "good"];
   return facts.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
 }
 
 /**
- * Says which earlier payments are not among those that were found.
- * @param {(PaymentPage | null)[]} pages
+ * Returns what earlier payments to the destination say of a hold.
+ * @param {Hold} hold
  * @returns {RiskFact[]}
  */
-function missingPayments(...pages) {
-  if (pages.includes(null)) {
-    const text = "Earlier payments could not be read: judge this call without them.";
-    return [{ kind: "warn", text, isPartial: true }];
-  }
-  const page = pages.find((one) => one?.reading) ?? pages.find((one) => one?.since);
-  const since = page?.since ? ` count only since ${formatTime(page.since)}` : "";
-  if (page?.reading) {
+function earlierRisk({ earlier, environment, ...hold }) {
+  if (earlier === undefined) return [];
+  if (earlier === null)
+    return [
+      {
+        kind: "warn",
+        text: "Earlier payments could not be read: judge this call without them.",
+        short: "Earlier payments not read",
+      },
+    ];
+  /** @type {RiskFact[]} */
+  const facts = [];
+  const since = earlier.since ? ` count only since ${formatTime(earlier.since)}` : "";
+  if (earlier.reading) {
     const text = `Earlier payments${since ? `${since}; older ones` : ""} are still being read.`;
-    return [{ kind: "warn", text, isPartial: true }];
+    facts.push({ kind: "warn", text });
+  } else if (since) facts.push({ kind: "", text: `Earlier payments${since}: the console has no older ones.` });
+  for (const { name, status, at } of earlier.same) {
+    const label = statusWord(status).toLowerCase();
+    facts.push({
+      kind: NOT_MOVED.includes(status) ? "" : "warn",
+      text: `The same amount to the same destination: ${name}, ${label}, `,
+      short: `Same amount, same destination: ${name}, ${label}, `,
+      href: `#/payments/${environment}/${encodeURIComponent(name)}`,
+      at,
+    });
   }
-  return since ? [{ kind: "", text: `Earlier payments${since}: the console has no older ones.` }] : [];
+  const { count, amount } = earlier.paid;
+  const [own] = movement(hold).amounts;
+  if (own && count > 0 && /^[0-9][0-9.]*$/.test(amount ?? "")) {
+    const tenths = tenthsOfMean(own, amount ?? "", count);
+    const times = tenths >= 100n ? groupDigits(tenths / 10n) : `${tenths / 10n}.${tenths % 10n}`;
+    facts.push({
+      kind: tenths >= MUCH_TENTHS ? "warn" : "",
+      text: `${times} times the mean of ${groupDigits(count)} earlier ${count === 1 ? "payment" : "payments"} to it.`,
+      short: `${times} times the usual`,
+    });
+  }
+  return facts;
 }
 
 /**
- * Returns payments, or null where they cannot be had.
- * @param {Record<string, string | null | undefined>} query
- * @returns {Promise<PaymentPage | null>}
+ * Returns the limits that a hold exceeds. A row of the queue knows only that there are some.
+ * @param {Hold} hold
+ * @returns {RiskFact[]}
  */
-function payments(query) {
-  return get("payments", { ...query, limit: 10 }).then(
-    ({ body }) => body,
-    () => null,
-  );
+function limitRisk({ limits, overLimit }) {
+  /** @type {RiskFact[]} */
+  const exceeded = (limits ?? [])
+    .filter(({ adds, left }) => adds > left)
+    .map(({ limit, left, adds, unit }) => ({
+      kind: "warn",
+      text: `It exceeds the limit ${limit}: ${formatUnits(left, unit)} left, it needs ${formatUnits(adds, unit)}.`,
+    }));
+  if (exceeded.length > 0 || !overLimit) return exceeded;
+  return [{ kind: "warn", text: "It was over a limit when it was held; now there is room.", short: "Over a limit" }];
 }
 
 /**
@@ -137,16 +140,21 @@ export function drawRisk(facts) {
   return h(
     "ul",
     { class: "plain risk" },
-    facts.map(({ kind, text, href, unlike }) =>
+    facts.map(({ kind, text, href, at, unlike }) =>
       h(
         "li",
         { class: kind },
         h("strong", {}, `${words[kind]}: `),
-        href ? h("a", { href }, text) : h("span", {}, text),
+        href ? h("a", { href }, text, ago(at)) : h("span", {}, text),
         unlike && h("span", { class: "code unlike" }, differences(unlike[0], unlike[1])),
       ),
     ),
   );
+}
+
+/** @param {string} [at] */
+export function ago(at) {
+  return at && h("span", { "data-ago": at }, formatAgo(at));
 }
 
 /**

@@ -20,15 +20,24 @@ const SUMS = {
 };
 
 /**
- * Says which payments an answer counts.
+ * Says which payments an answer counts, and how to find older ones.
  * @param {PaymentExtent} extent
  */
-export function extentWords({ since, reading, of }) {
-  return [
-    since ? `Counted since ${formatTime(since)}. ` : "",
-    reading ? "The gate still reads older payments. " : "",
-    `From the audit log of node ${of}.`,
-  ];
+export function drawExtent({ since, reading, of }) {
+  const source = `From the audit log of node ${of}.`;
+  if (!since) return h("p", { class: "muted" }, reading ? "The gate still reads older payments. " : "", source);
+  const begin = h("strong", {}, formatTime(since));
+  if (reading) return h("p", { class: "muted" }, "Counted since ", begin, ". The gate reads older payments. ", source);
+  const day = formatDay(Date.parse(since));
+  return h(
+    "p",
+    { class: "became waits" },
+    "Payments before ",
+    begin,
+    " are neither listed nor counted here. Read them on the machine of the gate: ",
+    h("code", {}, `sluice audit show sluice-audit --what sending --day ${day}`),
+    `. ${source}`,
+  );
 }
 
 /** @returns {View} */
@@ -36,13 +45,13 @@ export function statementView() {
   const day = h("input", { type: "date", value: formatDay(now() - 86_400_000), onchange: () => load() });
   const waiting = h("p", { class: "waiting" }, "One moment…");
   const body = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Statement" }, waiting);
-  const extent = h("p", { class: "muted" });
+  const extent = h("div", {});
   async function load() {
     try {
       /** @type {PaymentStatement} */
       const statement = (await get("payments/statement", { day: day.value })).body;
       fill(body, table(statement));
-      fill(extent, statement.over ? "" : "The day is not over. ", extentWords(statement));
+      fill(extent, !statement.over && h("p", { class: "muted" }, "The day is not over."), drawExtent(statement));
     } catch (failure) {
       fill(body, errorBox(failure, load));
     }

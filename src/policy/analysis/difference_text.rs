@@ -40,7 +40,7 @@ fn in_words(found: &Difference) -> String {
     for limit in &found.limits {
         let what = limit.what.join(", ");
         let what = if what.is_empty() { what } else { format!(" ({what})") };
-        text.push_str(&format!("limit `{}` is {}{what}\n", limit.id, limit.kind.as_str()));
+        text.push_str(&format!("limit `{}` {}{what}\n", limit.id, limit.kind.in_words()));
     }
     for approval in &found.approvals {
         let what = match approval.is_as_strict {
@@ -50,7 +50,7 @@ fn in_words(found: &Difference) -> String {
         text.push_str(&format!("approval `{}` {what}\n", approval.name));
     }
     for change in &found.signing {
-        let what = if change.loosens { " (looser)" } else { "" };
+        let what = if change.loosens { " (allows more)" } else { "" };
         text.push_str(&format!("signed votes: {}{what}\n", change.what));
     }
     if found.is_valued_otherwise {
@@ -109,9 +109,9 @@ fn heading(kind: &ChangeKind) -> String {
 fn conclusion(direction: Direction) -> &'static str {
     match direction {
         Direction::Same => "every request has the same outcome: proved",
-        Direction::OnlyTightens => "it only tightens: proved",
-        Direction::Loosens => "it loosens",
-        Direction::NotProved => "not proved that it only tightens",
+        Direction::OnlyTightens => "allows no more than today: proved",
+        Direction::Loosens => "allows more than today",
+        Direction::NotProved => "not proved to allow no more than today",
     }
 }
 

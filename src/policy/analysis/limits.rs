@@ -30,6 +30,17 @@ word_enum! {
 }
 
 impl LimitChangeKind {
+    /// Returns the words that follow the name of the limit.
+    pub(super) fn in_words(self) -> &'static str {
+        match self {
+            LimitChangeKind::Added => "is added",
+            LimitChangeKind::Removed => "is removed",
+            LimitChangeKind::Loosened => "allows more",
+            LimitChangeKind::Tightened => "allows less",
+            LimitChangeKind::Changed => "is changed",
+        }
+    }
+
     /// Whether it may leave more room.
     pub fn loosens(self) -> bool {
         match self {

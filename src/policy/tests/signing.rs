@@ -104,15 +104,19 @@ fn whoever_could_sign_besides_makes_a_set_looser() {
     let origins = now.replace("[\"https://example.com\"]", "[\"https://example.com\", \"https://b.example.com\"]");
     let unsigned = now.replace("signed = true\n", "");
     let table = [
-        (set(SIGNING, &four), Direction::Loosens, "passkey `a key` of `console:a` is added (looser)"),
+        (set(SIGNING, &four), Direction::Loosens, "passkey `a key` of `console:a` is added (allows more)"),
         (set(SIGNING, &other), Direction::Loosens, "passkey `a key` of `console:a` is removed"),
-        (allow.clone(), Direction::Loosens, "the domain, the pages or the kinds of passkeys that sign votes (looser)"),
+        (
+            allow.clone(),
+            Direction::Loosens,
+            "the domain, the pages or the kinds of passkeys that sign votes (allows more)",
+        ),
         (
             origins.clone(),
             Direction::Loosens,
-            "the domain, the pages or the kinds of passkeys that sign votes (looser)",
+            "the domain, the pages or the kinds of passkeys that sign votes (allows more)",
         ),
-        (now.replace("\"unit\"", "\"other\""), Direction::Loosens, "(looser)"),
+        (now.replace("\"unit\"", "\"other\""), Direction::Loosens, "(allows more)"),
         (unsigned.clone(), Direction::Loosens, "now held for fewer or other people"),
         (now.replace("name = \"a key\"", "name = \"b key\""), Direction::OnlyTightens, "has another name"),
     ];
@@ -147,5 +151,5 @@ fn acts_are_signed_where_three_people_have_keys_and_their_removal_loosens() {
     let (more, less) = (compared(&none, &all), compared(&all, &none));
     assert_eq!((more.direction, less.direction), (Direction::OnlyTightens, Direction::Loosens));
     let text = less.to_string();
-    assert!(text.contains("acts of `executed` need not be signed any more (looser)"), "{text}");
+    assert!(text.contains("acts of `executed` need not be signed any more (allows more)"), "{text}");
 }

@@ -112,7 +112,7 @@ fn a_looser_set_waits_for_two_people_and_a_tighter_one_for_nobody() {
     assert!(
         words.starts_with("now allowed without people, denied before: createSwap, ")
             && words.contains("\n  example: ")
-            && words.ends_with("it loosens\n"),
+            && words.ends_with("allows more than today\n"),
         "{words}"
     );
 

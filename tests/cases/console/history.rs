@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::policies::assert_described;
 use super::{PEOPLE, act, ask, body, console, in_doubt, operator, swap, token_of};
 use crate::support::clock::wait_until;
+use crate::support::gate::sluice;
 use crate::support::{Answer, Gate, Setup, Upstream, post};
 
 fn asked(gate: &Gate, path: &str) -> Answer {
@@ -53,6 +54,9 @@ fn the_past_is_found_by_what_people_know_of_it() {
     // What is in doubt is looked for, and that is told as well.
     assert!(settled(&gate, "limit=3", 8).len() >= 8);
     let all = found(&gate, "limit=100");
+    // The steps of a commit have bodies, which not every role may see.
+    let is_bare = |one: &Value| ["steps", "values"].iter().all(|name| one["entry"].get(name).is_none());
+    assert!(all.iter().all(is_bare), "{all:?}");
     let numbers: Vec<u64> = all.iter().map(|entry| entry["number"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|one, next| one > next), "the newest first: {numbers:?}");
     assert_eq!(whats(&found(&gate, "requestId=h-2")), ["executed", "sending"]);
@@ -61,10 +65,18 @@ fn the_past_is_found_by_what_people_know_of_it() {
     assert!(found(&gate, "person=test").len() >= 7);
     assert_eq!(found(&gate, "person=te").len(), 0);
     assert_eq!(found(&gate, "person=test&requestId=h-1&environment=production").len(), 2);
-    let day = &all[0]["at"].as_str().unwrap()[..10];
-    let of_day = found(&gate, &format!("day={day}")).len() + found(&gate, "day=2020-01-01").len();
-    assert!(of_day > 0);
-    assert_eq!(found(&gate, "day=2020-01-01"), Vec::<Value>::new());
+    let at = |one: &Value| one["at"].as_str().unwrap().to_owned();
+    let (newest, oldest) = (at(&all[0])[..10].to_owned(), at(all.last().unwrap())[..10].to_owned());
+    let times = |from: &str, until: &str| found(&gate, &format!("from={from}&until={until}"));
+    assert!(times(&oldest, &newest).len() >= all.len());
+    assert_eq!(times("2020-01-01", "2020-12-31"), Vec::<Value>::new());
+    assert_eq!(found(&gate, "from=2999-01-01"), Vec::<Value>::new());
+    // Times count to the end that is named, and that itself no more.
+    let middle = at(&all[3]);
+    let before = found(&gate, &format!("until={middle}"));
+    assert!(before.iter().all(|one| at(one) < middle) && before.iter().any(|one| *one == all[4]), "{middle}");
+    let since: Vec<String> = found(&gate, &format!("from={middle}")).iter().map(&at).collect();
+    assert!(since.iter().all(|one| *one >= middle) && since.contains(&middle), "{middle}: {since:?}");
 
     let sent = body("createSwap", "h-1");
     let wallet = sent.pointer("/destination/walletAddress").or(sent.pointer("/destination/externalWalletAddress"));
@@ -103,9 +115,11 @@ fn what_is_asked_wrongly_is_refused() {
     for (query, name) in [
         ("environment=sandbox", "environment"),
         ("requestId=a%2Fb", "requestId"),
-        ("day=yesterday", "day"),
-        ("day=2026-02-30", "day"),
-        ("day=2026-02-03T00:00", "day"),
+        ("from=yesterday", "from"),
+        ("until=2026-02-30", "until"),
+        ("until=2026-02-03T00:00", "until"),
+        ("sessions=perhaps", "sessions"),
+        ("day=2026-02-03", "day"),
         ("limit=0", "limit"),
         ("limit=101", "limit"),
         ("after=1", "after"),
@@ -128,6 +142,89 @@ fn what_is_asked_wrongly_is_refused() {
     let nobody = act("GET", "history", "x").without("Authorization");
     assert_eq!(nobody.send(gate.console().unwrap()).status, 401);
     assert_eq!(ask(&gate, "GET", "decisions", &token_of(PEOPLE, "v", &[]), None).status, 403);
+}
+
+#[test]
+fn entries_say_what_their_call_moves_and_are_exported_with_it() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).file("policies/everything.toml", RULES).start();
+    assert_eq!(swap("m-1").send(gate.production()).status, 200);
+    in_doubt(&gate, &upstream, "m-2");
+    super::freeze(&gate, json!({"operation": "createOfframp"}));
+    settled(&gate, "requestId=m-2", 2);
+    let money = |query: &str| -> Vec<Value> { found(&gate, query).iter().map(|one| one["payment"].clone()).collect() };
+    wait_until("the outcomes to be told", || {
+        money("requestId=m-1").iter().all(|one| one["status"] == "paid")
+            && money("requestId=m-2").iter().all(|one| one["status"] == "unknown")
+    });
+    let paid = money("requestId=m-1")[0].clone();
+    let payment = asked(&gate, "payments/production/m-1").json();
+    for member in ["amount", "currency", "to", "event"] {
+        assert_eq!(paid[member], payment[member], "{member}");
+    }
+    assert!(paid["amount"].is_string() && paid["to"]["name"].is_string(), "{paid}");
+    assert_eq!(money("person=ops-1"), [Value::Null], "a freeze moves nothing");
+
+    let export = |token: &str, body: Value| ask(&gate, "POST", "history/export", token, Some(body));
+    let of = |format: &str| {
+        let body = json!({"format": format, "filters": {"requestId": "m-1", "environment": "production"}});
+        let answer = export(&token_of(PEOPLE, "v", &["viewer"]), body);
+        assert_described(&answer, "exportAnswer");
+        answer.json()
+    };
+    let csv = of("csv");
+    assert_eq!((&csv["rows"], &csv["next"]), (&json!(2), &Value::Null));
+    let text = csv["content"].as_str().unwrap();
+    let amount = format!(",m-1,createSwap,paid,{},", paid["amount"].as_str().unwrap());
+    assert!(text.lines().count() == 3 && text.contains(&amount), "{text}");
+    let lines = of("jsonl");
+    let members = [
+        ("/what", json!("exported")),
+        ("/list", json!("history")),
+        ("/sha256", lines["sha256"].clone()),
+        ("/by/subject", json!("v")),
+        ("/filters", json!({"requestId": "m-1", "environment": "production"})),
+    ];
+    super::audited(&gate, &members);
+    let told = settled(&gate, "person=v", 2);
+    assert!(
+        told.iter().any(|one| one["words"].as_str().unwrap().starts_with("entries of the audit log were exported"))
+    );
+    let (file, audit) = (gate.path("export.jsonl"), gate.path("sluice-audit"));
+    let verify = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let words = ["payments", "verify", file.to_str().unwrap(), "--audit", audit.to_str().unwrap()];
+        let output = sluice(&words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let text = lines["content"].as_str().unwrap();
+    let (code, words) = verify(text);
+    assert!(code == Some(0) && words.contains("2 entries"), "{words}");
+    assert_eq!(verify(&text.replacen("createSwap", "createSwop", 1)).0, Some(3));
+
+    for (body, status) in [
+        (json!({"format": "xml"}), 400),
+        (json!({"format": "csv", "filters": {"day": "2026-11-20"}}), 400),
+        (json!({"format": "csv", "filters": {"from": "yesterday"}}), 400),
+        (json!({"format": "csv", "after": "x"}), 400),
+    ] {
+        assert_eq!(export(&operator("o"), body.clone()).status, status, "{body}");
+    }
+    assert_eq!(export(&token_of(PEOPLE, "n", &[]), json!({"format": "csv"})).status, 403);
+}
+
+#[test]
+fn what_a_person_may_not_see_is_in_no_history_and_in_no_export() {
+    let upstream = Upstream::start();
+    let setup = console(Setup::of(&upstream)).set_raw("console", "visible", r#"["viewer:production:main:somebody"]"#);
+    let gate = setup.file("policies/everything.toml", RULES).start();
+    assert_eq!(swap("v-1").send(gate.production()).status, 200);
+    let count = |token: &str| {
+        let body = json!({"format": "jsonl", "filters": {"requestId": "v-1"}});
+        ask(&gate, "POST", "history/export", token, Some(body)).json()["rows"].clone()
+    };
+    wait_until("both entries to be told", || count(&operator("o")) == json!(2));
+    assert_eq!(count(&token_of(PEOPLE, "v", &["viewer"])), json!(0));
 }
 
 /// All hours together.

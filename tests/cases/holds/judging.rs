@@ -8,8 +8,9 @@ use serde_json::json;
 use super::{
     RULES, all_agree, answered, approver, ask, command, gate, held, named, person, say, sent, state, swap, text,
 };
+use crate::cases::console::policies::assert_described;
 use crate::support::Upstream;
-use crate::support::clock::PATIENCE;
+use crate::support::clock::{PATIENCE, wait_until};
 
 #[test]
 fn it_takes_its_whole_quorum_and_nobody_counts_twice() {
@@ -172,8 +173,83 @@ over = "deny"
     let after = shown(&hold);
     assert!(after["paidBefore"][0]["at"].as_str() > before["createdAt"].as_str(), "{after}");
     assert_eq!(after["limits"], day(600_000_000, 400_000_000, 0));
-    assert_eq!(super::say(&gate, "reject", &hold, "ops-1").status, 200);
+    assert_eq!(say(&gate, "reject", &hold, "ops-1").status, 200);
     assert!(shown(&hold).get("limits").is_none());
+}
+
+/// The queue and the hold say the same of what was paid before, to those who may see it.
+#[test]
+fn earlier_payments_of_the_same_amount_are_named_in_the_queue_and_in_the_hold() {
+    let upstream = Upstream::start();
+    let limit = r#"
+[[limit]]
+id = "day"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["environment"]
+max = "1100 USD"
+over = "hold"
+approval = "dual"
+"#;
+    let gate = gate(&upstream, &format!("{RULES}{limit}")).start();
+    for n in 0..3 {
+        assert_eq!(swap(&format!("p-{n}"), "100").send(gate.production()).status, 201);
+    }
+    let (first, second) = (held(&gate, "e-1"), held(&gate, "e-2"));
+    let shown = |hold: &serde_json::Value| {
+        let answer = ask(&gate, "GET", &format!("holds/{}", text(hold, "id")), &approver("ops-1"), None);
+        assert_described(&answer, "hold");
+        answer.json()
+    };
+    let listed = |query: &str, token: &str| {
+        let answer = ask(&gate, "GET", &format!("holds?{query}"), token, None);
+        assert_described(&answer, "holds");
+        answer.json()["holds"].as_array().unwrap().clone()
+    };
+    let row = |hold: &serde_json::Value| {
+        let all = listed("earlier=true", &approver("ops-1"));
+        all.into_iter().find(|one| one["id"] == hold["id"]).unwrap()
+    };
+    let names = |one: &serde_json::Value| {
+        let same = one["earlier"]["same"].as_array().unwrap().clone();
+        same.iter().map(|one| (text(one, "name").to_owned(), text(one, "status").to_owned())).collect::<Vec<_>>()
+    };
+    wait_until("the journal to tell of all", || shown(&first)["earlier"]["paid"]["count"] == 3);
+    for (hold, other) in [(&first, "e-2"), (&second, "e-1")] {
+        wait_until("the other hold to be told", || names(&row(hold)) == [(other.to_owned(), "waiting".to_owned())]);
+        assert_eq!(shown(hold)["earlier"], row(hold)["earlier"]);
+        assert_eq!(row(hold)["earlier"]["paid"], json!({ "count": 3, "amount": "300" }));
+        assert_eq!(row(hold)["overLimit"], json!(false));
+    }
+    // The limit has room for one of them, and neither of them counts yet.
+    let third = swap("e-3", "900").send(gate.production()).json()["hold"].clone();
+    let third = row(&third);
+    assert_eq!((&third["overLimit"], &third["equalPayment"]), (&json!(true), &json!(false)), "{third}");
+    // A list that does not ask is not told, and a closed hold is not judged.
+    assert!(listed("", &approver("ops-1")).iter().all(|one| one.get("earlier").is_none()));
+    assert_eq!(say(&gate, "reject", &first, "ops-1").status, 200);
+    assert!(shown(&first).get("earlier").is_none());
+    assert!(listed("state=declined&earlier=true", &approver("ops-1"))[0].get("earlier").is_none());
+    wait_until("the rejection to be told", || names(&row(&second)) == [("e-1".to_owned(), "refused".to_owned())]);
+    for odd in ["earlier=yes", "earlier=", "mine=1"] {
+        assert_eq!(ask(&gate, "GET", &format!("holds?{odd}"), &approver("ops-1"), None).status, 400, "{odd}");
+    }
+}
+
+/// A hold of a caller that a person may see is judged without the payments of callers that the person may not see.
+#[test]
+fn earlier_payments_of_hidden_callers_are_not_told() {
+    let upstream = Upstream::start();
+    let setup = gate(&upstream, RULES).set_raw("console", "visible", r#"["viewer:production:main:somebody"]"#);
+    let gate = setup.start();
+    assert_eq!(swap("p-1", "100").send(gate.production()).status, 201);
+    let hold = held(&gate, "e-1");
+    let path = format!("holds/{}", text(&hold, "id"));
+    let of = |role: &str| ask(&gate, "GET", &path, &person("x", &[role]), None);
+    wait_until("the payment to be told", || of("approver").json()["earlier"]["paid"]["count"] == 1);
+    assert_eq!(of("viewer").status, 404);
+    let list = ask(&gate, "GET", "holds?earlier=true", &person("x", &["viewer"]), None).json();
+    assert_eq!(list["holds"], json!([]));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::adapters::audit::FilePosition;
+use crate::console::payment_index::PaymentStatus;
 
 fn fact(number: u64, status: Option<PaymentStatus>, kind: FactKind) -> PaymentFact {
     let at = StoreTime::of_micros(i64::try_from(number).unwrap());
@@ -44,7 +46,7 @@ fn a_payment_is_the_same_in_whatever_order_its_entries_come() {
     let row = forwards.rows().next().unwrap().1;
     assert_eq!((row.status, row.answered, row.number, row.changed), (PaymentStatus::Paid, Some(200), 6, 7));
     assert_eq!(row.approvers().map(|vote| &*vote.subject).collect::<Vec<_>>(), ["cid", "dan"]);
-    assert_eq!((row.hold.as_deref(), row.to.as_deref()), (Some("h"), Some("wallet #aa")));
+    assert_eq!((row.hold(), row.to.as_deref()), (Some("h"), Some("wallet #aa")));
     for turn in 0..8 {
         let (mut backwards, mut turned) = (PaymentBook::new(10), facts());
         turned.reverse();
@@ -152,4 +154,31 @@ fn a_sum_of_payments_of_which_one_states_no_amount_is_not_known() {
         let amount = book.groups().next().unwrap().1.amount().map(|amount| amount.to_string());
         assert_eq!(amount.as_deref(), (number == 1).then_some("5"));
     }
+}
+
+#[test]
+fn many_payments_are_counted_and_kept_in_order_and_the_oldest_are_dropped() {
+    const MOST: usize = 20_000;
+    let mut book = PaymentBook::new(MOST);
+    let count = 25_000_u64;
+    for nth in 1..=count {
+        let at = StoreTime::of_micros(i64::try_from(nth * 60_000_000).unwrap());
+        let name = format!("request/r-{nth}");
+        book.add(PaymentFact::of_swap(&name, (2 * nth, at), "pay", Some(PaymentStatus::Sending), decided("0.01")));
+        book.add(PaymentFact::of_swap(&name, (2 * nth + 1, at), "pay", Some(PaymentStatus::Paid), FactKind::Other));
+    }
+    let kept = book.rows().count();
+    assert!((MOST..=MOST + MOST / 10).contains(&kept), "{kept}");
+    let (counted, sum) = book
+        .groups()
+        .fold((0, 0), |(counted, sum), (_, one)| (counted + one.count, sum + one.amount().unwrap().units(2).unwrap()));
+    assert_eq!((counted, sum), (kept as u64, kept as u128), "sums are exact");
+    let first_kept = count - kept as u64 + 1;
+    let since = StoreTime::of_micros(i64::try_from(first_kept * 60_000_000).unwrap());
+    assert_eq!(book.dropped_before, Some(since));
+    let days: BTreeSet<PaymentDay> = book.groups().map(|(group, _)| group.day).collect();
+    let listed = days.into_iter().rev().flat_map(|day| book.payments_of_day(day, None));
+    let names: Vec<String> = listed.map(|((_, name), _)| name.to_string()).collect();
+    let expected: Vec<String> = (first_kept..=count).rev().map(|nth| format!("request/r-{nth}")).collect();
+    assert_eq!(names, expected);
 }

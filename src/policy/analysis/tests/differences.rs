@@ -346,7 +346,7 @@ fn maxima_in_other_currencies_have_a_value() {
     assert_eq!(found.direction, Direction::Loosens);
     let text = found.to_string();
     assert!(text.contains("108.000001 USD to 216 USD"), "{text}");
-    assert!(text.contains("limit `day` is loosened (its maximum)") && text.contains("(200 eur)"), "{text}");
+    assert!(text.contains("limit `day` allows more (its maximum)") && text.contains("(200 eur)"), "{text}");
     assert_eq!(between(&with("200 eur"), &with("100 eur")).direction, Direction::OnlyTightens);
     assert!(between(&with("100 eur"), &with("108 USD")).loosens());
     let proved = with("100 eur")

@@ -1,0 +1,165 @@
+//! Files that people take out of the console: CSV for spreadsheets, and JSON lines that can be verified.
+//!
+//! An export is an audit entry before it is an answer: who took what out, how many rows, and the SHA-256 of the content.
+//! The last JSON line has the number of rows and the SHA-256 of the lines before it.
+
+use serde_json::{Map, Value, json};
+
+use super::history::unreadable;
+use super::render::moment;
+use super::request::{ActRequest, store_failed};
+use super::state::ConsoleState;
+use crate::audit::{Entry, EntryKind, Hash};
+use crate::base::csv::csv_line;
+use crate::ledger::{Commit, StoreTime};
+use crate::stations::reply::{Reply, ok_json};
+
+/// The most rows of one file: the answer stays below what the command line reads.
+pub(super) const MAX_ROWS: usize = 5_000;
+/// The format of JSON lines.
+const FORMAT: u64 = 1;
+
+/// A file before it is recorded.
+pub(super) struct ExportFile {
+    /// The beginning of its name.
+    pub name: String,
+    pub is_csv: bool,
+    pub content: String,
+    pub rows: usize,
+    pub next: Option<String>,
+    /// The time since which it has all rows.
+    pub since: Value,
+    /// A member that the audit entry has, besides those of each export.
+    pub of: (&'static str, Value),
+}
+
+/// Returns whether CSV is wanted, and the filters.
+pub(super) fn wanted(asked: &ActRequest) -> (bool, Map<String, Value>) {
+    let is_csv = asked.body.get("format").and_then(Value::as_str) == Some("csv");
+    (is_csv, asked.body.get("filters").and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+/// Returns the first JSON line.
+pub(super) fn head(inside: &ConsoleState, asked: &ActRequest, what: &str, filters: &Map<String, Value>) -> Value {
+    json!({
+        "format": FORMAT,
+        "what": what,
+        "node": inside.node.id.as_str(),
+        "at": inside.node.clock.now().to_string(),
+        "by": { "issuer": asked.person.who.issuer, "subject": asked.person.who.subject },
+        "filters": filters,
+        "operandKey": inside.node.operand_key.id(),
+    })
+}
+
+/// Records an export, and answers with its file.
+pub(super) async fn record(
+    inside: &ConsoleState,
+    asked: &ActRequest,
+    filters: Map<String, Value>,
+    file: ExportFile,
+) -> Reply {
+    let environment = match filters.get("environment").and_then(Value::as_str) {
+        Some(name) => inside.environments.iter().find(|one| one.as_str() == name).copied(),
+        None => inside.environments.first().copied(),
+    };
+    let Some(environment) = environment else { return unreadable() };
+    let sha256 = Hash::of(&[file.content.as_bytes()]).to_string();
+    let format = if file.is_csv { "csv" } else { "jsonl" };
+    let (member, of) = file.of;
+    let entry = Entry::of(EntryKind::Exported)
+        .by(&asked.person.who.issuer, &asked.person.who.subject)
+        .with("format", format)
+        .with("filters", Value::Object(filters))
+        .with("rows", file.rows)
+        .with("sha256", sha256.as_str())
+        .with(member, of);
+    let commit = Commit { environment, node: inside.node.id.clone(), steps: Vec::new(), entry: entry.to_bytes() };
+    let receipt = match inside.node.commit(commit).await {
+        Ok(Some(receipt)) => receipt,
+        Ok(None) => return unreadable(),
+        Err(fault) => return store_failed(inside, &fault),
+    };
+    ok_json(
+        200,
+        &json!({
+            "name": format!("{}-{}.{format}", file.name, stamp(receipt.at())),
+            "content": file.content,
+            "rows": file.rows,
+            "next": file.next,
+            "since": file.since,
+            "sha256": sha256,
+            "environment": environment.as_str(),
+            "number": receipt.number().as_u64(),
+        }),
+    )
+}
+
+/// Returns a time as a part of a file name.
+fn stamp(at: StoreTime) -> String {
+    let time = moment(at);
+    let digits = time.as_str().unwrap_or_default().chars().filter(char::is_ascii_digit);
+    digits.take("20261120080000".len()).collect()
+}
+
+pub(super) fn json_lines(head: &Value, rows: &[Value]) -> String {
+    let mut lines = format!("{head}\n");
+    for row in rows {
+        lines.push_str(&format!("{row}\n"));
+    }
+    let sha256 = Hash::of(&[lines.as_bytes()]).to_string();
+    let end = json!({ "rows": rows.len(), "sha256": sha256 });
+    lines.push_str(&format!("{end}\n"));
+    lines
+}
+
+/// Returns columns by their names and their places in the JSON of a row.
+pub(super) fn columns(columns: &[(&str, &str)]) -> Vec<(String, String)> {
+    columns.iter().map(|(name, place)| ((*name).to_owned(), (*place).to_owned())).collect()
+}
+
+pub(super) fn csv(rows: &[Value], columns: &[(String, String)]) -> String {
+    let mut text = csv_line(columns.iter().map(|(name, _)| name.clone()));
+    for row in rows {
+        let mut row = row.clone();
+        if let (Some(value), Some(members)) = (row.get("value").and_then(Value::as_u64), row.as_object_mut()) {
+            members.insert("valueUsd".to_owned(), usd(value).into());
+        }
+        text.push_str(&csv_line(columns.iter().map(|(_, place)| cell_text(row.pointer(place)))));
+    }
+    text
+}
+
+/// Returns micro-USD as a decimal.
+fn usd(value: u64) -> String {
+    format!("{}.{:06}", value.div_euclid(1_000_000), value.rem_euclid(1_000_000))
+}
+
+fn cell_text(value: Option<&Value>) -> String {
+    let person = |one: &Map<String, Value>| {
+        let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        format!("{}/{}", text("issuer"), text("subject"))
+    };
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(list)) => {
+            let one = |value: &Value| value.as_object().map(person).or_else(|| value.as_str().map(str::to_owned));
+            list.iter().filter_map(one).collect::<Vec<_>>().join("; ")
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_proves_the_others() {
+        let lines = json_lines(&json!({"format": 1}), &[json!({"a": 1}), json!({"a": 2})]);
+        let (body, last) = lines.trim_end().rsplit_once('\n').unwrap();
+        let end: Value = serde_json::from_str(last).unwrap();
+        assert_eq!(end, json!({"rows": 2, "sha256": Hash::of(&[format!("{body}\n").as_bytes()]).to_string()}));
+    }
+}

@@ -1,0 +1,82 @@
+//! Exports of the history. Each row has its audit entry, with its number and its SHA-256.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::export::{self, ExportFile, MAX_ROWS, columns, csv, json_lines};
+use super::history::{FoundEntry, Search, find_latest};
+use super::history_query::{SoughtEntries, invalid_position, parse_position, position_text};
+use super::request::{ActRequest, violated};
+use super::server::ConsoleServer;
+use super::state::ConsoleState;
+use crate::adapters::audit::ReadBudget;
+use crate::catalog::Violation;
+use crate::stations::reply::Reply;
+
+/// How much is read for one file: less than a person waits for.
+const BUDGET: ReadBudget = ReadBudget { bytes: 512 * 1024 * 1024, time: Duration::from_secs(8) };
+
+/// The columns of CSV: the name, and the place in the JSON of an entry.
+const COLUMNS: [(&str, &str); 21] = [
+    ("at", "/at"),
+    ("environment", "/environment"),
+    ("journal number", "/number"),
+    ("node", "/node"),
+    ("entry", "/what"),
+    ("words", "/words"),
+    ("request", "/name"),
+    ("operation", "/entry/operation"),
+    ("status", "/payment/status"),
+    ("amount", "/payment/amount"),
+    ("currency", "/payment/currency"),
+    ("to kind", "/payment/to/kind"),
+    ("to", "/payment/to/name"),
+    ("to lists", "/payment/to/lists"),
+    ("caller issuer", "/entry/owner/issuer"),
+    ("caller", "/entry/owner/subject"),
+    ("requester", "/entry/requester"),
+    ("person issuer", "/entry/by/issuer"),
+    ("person", "/entry/by/subject"),
+    ("reason", "/entry/reason"),
+    ("entry SHA-256", "/entrySha256"),
+];
+
+pub(super) async fn export(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let inside = &server.inside;
+    let (is_csv, filters) = export::wanted(asked);
+    let search = match parse(inside, asked, &filters) {
+        Ok(search) => search,
+        Err(violation) => return violated(vec![violation]),
+    };
+    let head = export::head(inside, asked, "history", &filters);
+    let (entries, next) = match find_latest(server, asked, search).await {
+        Ok(found) => found,
+        Err(refusal) => return *refusal,
+    };
+    let rows: Vec<Value> = entries.into_iter().map(row).collect();
+    let content = if is_csv { csv(&rows, &columns(&COLUMNS)) } else { json_lines(&head, &rows) };
+    let (name, since, of) = ("history".to_owned(), Value::Null, ("list", "history".into()));
+    let file = ExportFile { name, is_csv, content, rows: rows.len(), next: next.map(position_text), since, of };
+    export::record(inside, asked, filters, file).await
+}
+
+fn row(FoundEntry { hash, json, .. }: FoundEntry) -> Value {
+    let mut row = json;
+    if let Some(members) = row.as_object_mut() {
+        members.insert("entrySha256".to_owned(), hash.to_string().into());
+    }
+    row
+}
+
+fn parse(inside: &ConsoleState, asked: &ActRequest, filters: &Map<String, Value>) -> Result<Search, Violation> {
+    let mut sought = SoughtEntries::default();
+    for (name, value) in filters.iter().filter_map(|(name, value)| Some((name, value.as_str()?))) {
+        sought.set(inside, name, value)?;
+    }
+    let after = match asked.body.get("after").and_then(Value::as_str) {
+        Some(after) => Some(parse_position(after).ok_or_else(invalid_position)?),
+        None => None,
+    };
+    Ok(Search { sought, limit: MAX_ROWS, after, budget: BUDGET })
+}
