@@ -68,6 +68,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/keys.js" SCRIPT "keys.js",
     "/page/vote.js" SCRIPT "vote.js",
     "/page/passkey.js" SCRIPT "passkey.js",
+    "/page/assertion.js" SCRIPT "assertion.js",
     "/page/overview.js" SCRIPT "overview.js",
     "/page/payments.js" SCRIPT "payments.js",
     "/page/statement.js" SCRIPT "statement.js",
