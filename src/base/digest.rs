@@ -21,6 +21,11 @@ impl Fingerprint {
         Fingerprint(hash.finalize().into())
     }
 
+    /// Takes the output of [`plain_sha256`].
+    pub fn of_sha256(digest: [u8; 32]) -> Fingerprint {
+        Fingerprint(digest)
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -177,12 +177,30 @@ impl Assertion {
     /// Verifies an assertion with a known key, and returns the authenticator's counter. The counter of a key that is
     /// synced, and of many others, is always 0.
     pub fn verify(&self, key: &PasskeyKey, terms: AssertionTerms<'_>) -> Result<u32, AssertionError> {
-        let counter = verified_by_authenticator(&self.authenticator_data, terms)?;
-        asked_by_browser(&self.client_data, terms)?;
+        let counter = self.meets(terms)?;
         let hash = plain_sha256(&self.client_data);
         let message = [self.authenticator_data.as_slice(), &hash].concat();
         if key.signed(&message, &self.signature) { Ok(counter) } else { Err(AssertionError::Signature) }
     }
+
+    /// Verifies everything but the signature; returns the authenticator's counter.
+    pub fn meets(&self, terms: AssertionTerms<'_>) -> Result<u32, AssertionError> {
+        let counter = verified_by_authenticator(&self.authenticator_data, terms)?;
+        asked_by_browser(&self.client_data, terms)?;
+        Ok(counter)
+    }
+}
+
+/// Returns the code by which a person compares a challenge on two screens: its first 60 bits in base 32, in groups of four.
+pub fn challenge_code(challenge: &[u8; 32]) -> String {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *challenge;
+    let first = u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
+    let digit = |nth: u32| {
+        let value = u32::try_from((first >> (59 - 5 * nth)) & 31).unwrap_or_default();
+        char::from_digit(value, 32).unwrap_or_default().to_ascii_uppercase()
+    };
+    let group = |nth: u32| (4 * nth..4 * nth + 4).map(digit).collect::<String>();
+    [group(0), group(1), group(2)].join("-")
 }
 
 fn verified_by_authenticator(data: &[u8], terms: AssertionTerms<'_>) -> Result<u32, AssertionError> {

@@ -7,25 +7,21 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use http::Method;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
-use super::console::{ConsoleCall, ConsoleOptions, refusal};
-use super::hold::{HOLD_COLUMNS, ShownHold, state_in_words};
+use super::console::{ConsoleCall, ConsoleOptions};
+use super::hold::{HOLD_COLUMNS, ShownHold, gate_contract, hold_id, state_in_words};
 use super::output::OutputFormat;
 use super::pages::{Pages, list_as_table};
+use super::sign::{SignArgs, SigningFilesArgs};
 use super::stand_ins::StandInArgs;
 use super::watch::WatchArgs;
-use super::{ExitReason, print, read_contract};
-use crate::base::ids::{Environment as Where, HoldId};
+use super::{ExitReason, print};
 use crate::base::visible::visible;
-use crate::catalog::Catalog;
 use crate::cli::complain;
-use crate::stations::admit::KnownCaller;
-use crate::stations::check::Intent;
-use crate::stations::hold::read_bytes;
 
 /// List, show, approve and reject calls that wait for approval
 ///
@@ -42,6 +38,8 @@ enum ApprovalsCommand {
     List(ListHoldsArgs),
     Show(ShowHoldArgs),
     Approve(Approve),
+    Sign(SignArgs),
+    SigningPage(SigningFilesArgs),
     Reject(Reject),
     Withdraw(Withdraw),
     Watch(WatchArgs),
@@ -137,6 +135,8 @@ pub(super) fn run(arguments: &ApprovalsArgs) -> anyhow::Result<ExitReason> {
         ApprovalsCommand::List(list) => list.run(),
         ApprovalsCommand::Show(show) => show.run(),
         ApprovalsCommand::Approve(approve) => approve.run(),
+        ApprovalsCommand::Sign(sign) => sign.run(),
+        ApprovalsCommand::SigningPage(files) => files.run(),
         ApprovalsCommand::Reject(reject) => {
             let message = |changed| if changed { "Rejected." } else { "It was already rejected." };
             reject.which.judge("reject", json!({ "reason": reject.reason }), message)
@@ -217,35 +217,14 @@ fn is_confirmed() -> anyhow::Result<bool> {
 
 impl OneHoldArgs {
     fn path(&self) -> anyhow::Result<String> {
-        let id = HoldId::parse(&self.hold);
-        let id = id.ok_or_else(|| anyhow!("`{}` is not a hold id (32 hex digits)", self.hold.escape_debug()))?;
-        Ok(format!("holds/{id}"))
+        Ok(format!("holds/{}", hold_id(&self.hold)?))
     }
 
     /// Fetches the hold and parses its bytes; returns the console's message if it refuses.
     fn look(&self) -> anyhow::Result<Result<ShownHold, String>> {
-        let (status, hold) = self.way.send(&ConsoleCall::get(self.path()?))?;
-        if status != 200 {
-            return Ok(Err(refusal(status, &hold)));
-        }
-        let (_, catalog) = read_contract(self.schemas.as_deref(), &[]).map_err(|findings| {
-            anyhow!("{}", findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-        })?;
-        let intent = match hold.get("sent") {
-            None => None,
-            Some(_) => Some(intent_of_hold(&catalog, &hold).ok_or_else(|| {
-                anyhow!("the bytes that would be sent are not a call of this contract; name the gate's contract with `--schemas`")
-            })?),
-        };
-        let claimed = hold.get("fingerprint").and_then(Value::as_str).unwrap_or_default();
-        if let Some(intent) = intent.as_ref().filter(|intent| intent.fingerprint().to_hex() != claimed) {
-            bail!(
-                "the console shows the fingerprint `{}`, but its bytes have `{}`: do not trust it, and report this to its operators",
-                visible(claimed),
-                intent.fingerprint()
-            );
-        }
-        Ok(Ok(ShownHold { hold, intent }))
+        let (id, catalog) = (hold_id(&self.hold)?, gate_contract(self.schemas.as_deref())?);
+        let runtime = Runtime::new().context("the async runtime cannot start")?;
+        runtime.block_on(ShownHold::fetch(&self.way, &catalog, &id))
     }
 
     /// Says where a vote can be signed.
@@ -253,8 +232,9 @@ impl OneHoldArgs {
         let (_, shown) = self.way.send(&ConsoleCall::get("signing".to_owned()))?;
         let page = shown.pointer("/signing/origins/0").and_then(Value::as_str).unwrap_or_default();
         report_refusal(&format!(
-            "this approval takes only signed votes: vote with your passkey at {}/#/hold/{}; no vote was cast",
+            "this approval takes only signed votes: vote with your passkey at {}/#/hold/{}, or with `sluice approvals sign {}`; no vote was cast",
             visible(page),
+            self.hold,
             self.hold
         ))
     }
@@ -293,19 +273,4 @@ impl OneHoldArgs {
 fn report_refusal(refused: &str) -> anyhow::Result<ExitReason> {
     complain(format_args!("sluice: {refused}"));
     Ok(ExitReason::Refused)
-}
-
-/// Parses the bytes of a hold into the call that they are.
-fn intent_of_hold(catalog: &Catalog, hold: &Value) -> Option<Intent> {
-    let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str);
-    let environment = Where::parse(text("/environment")?)?;
-    let method = Method::from_bytes(text("/sent/method")?.as_bytes()).ok()?;
-    let by = KnownCaller {
-        issuer: text("/owner/issuer")?.to_owned(),
-        subject: text("/owner/subject")?.to_owned(),
-        requester: None,
-        roles: std::collections::BTreeSet::new(),
-        opaque: false,
-    };
-    read_bytes(catalog, environment, (&method, text("/sent/target")?, text("/sent/body")?.as_bytes()), by)
 }

@@ -63,8 +63,10 @@ impl ConsoleCall {
         ConsoleCall { method: Method::GET, path: path.into(), query: Vec::new(), body: None }
     }
 
+    /// `null` is no body.
     pub fn post(path: impl Into<String>, body: Value) -> ConsoleCall {
-        ConsoleCall { method: Method::POST, path: path.into(), query: Vec::new(), body: Some(body) }
+        let body = Some(body).filter(|body| !body.is_null());
+        ConsoleCall { method: Method::POST, path: path.into(), query: Vec::new(), body }
     }
 
     pub fn with(mut self, name: &'static str, value: Option<String>) -> ConsoleCall {

@@ -15,6 +15,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "sluice approvals approve 0f3c7a21d5e84b6f9a1c2d3e4f506172 --yes",
         ],
     ),
+    (
+        "approvals sign",
+        &[
+            "sluice approvals sign 0f3c7a21d5e84b6f9a1c2d3e4f506172 --page https://sign.example.com",
+            "sluice approvals sign 0f3c7a21d5e84b6f9a1c2d3e4f506172 7c5d2b9e8f1a4c03b6d7e8f901122334 --page http://localhost:8484",
+        ],
+    ),
+    ("approvals signing-page", &["sluice approvals signing-page --folder /srv/sign.example.com"]),
     ("approvals reject", &["sluice approvals reject 0f3c7a21d5e84b6f9a1c2d3e4f506172 --reason 'unknown destination'"]),
     ("approvals withdraw", &["sluice approvals withdraw 0f3c7a21d5e84b6f9a1c2d3e4f506172"]),
     ("approvals watch", &["sluice approvals watch"]),
@@ -254,7 +262,8 @@ mod tests {
     }
 
     /// Commands without rows or a verdict: they print a document, key or token, write a file, or run until they are ended.
-    const WITHOUT_FORMATS: [&str; 22] = [
+    const WITHOUT_FORMATS: [&str; 23] = [
+        "approvals signing-page",
         "audit key",
         "audit receipt",
         "audit tail",

@@ -7,6 +7,11 @@ use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions, scope, scope_in_words};
 use super::output::{TableColumn, text_at};
 use super::pages::{EnvironmentArg, list_as_table};
+use super::sign::{SigningPlace, WantedAct};
+use crate::base::ids::Environment;
+use crate::people::signed_act::PersonAct;
+use crate::policy::SignableAct;
+use crate::stations::claim::Freeze;
 
 /// Stop money immediately, on every node
 ///
@@ -36,11 +41,14 @@ pub(super) struct FreezeArgs {
 
 /// Lift a freeze
 ///
-/// In production it takes two people. Takes the role `operator`; the audit log keeps your name.
+/// In production it takes two people. Takes the role `operator`; the audit log keeps your name. Where the policies want it
+/// signed, name a page: you sign what this command computes, as with `sluice approvals sign`.
 #[derive(Debug, Args)]
 pub(super) struct Unfreeze {
     #[command(flatten)]
     way: ConsoleOptions,
+    #[command(flatten)]
+    place: SigningPlace,
     /// The environment
     #[arg(long, value_enum)]
     environment: EnvironmentArg,
@@ -97,7 +105,19 @@ impl Unfreeze {
             None => scope(self.operation.as_deref(), self.caller.as_deref(), self.reads, special)?,
         };
         let environment = self.environment.as_str();
-        let body = json!({ "environment": environment, "scope": scope, "reason": self.reason });
+        let mut body = json!({ "environment": environment, "scope": scope, "reason": self.reason });
+        // In the sandbox it takes one person.
+        if let EnvironmentArg::Production = self.environment {
+            let lifted = Freeze::of_scope(&scope).map(|freeze| freeze.name());
+            let is_it = |act: &PersonAct| matches!(act, PersonAct::Unfreezing { freeze, .. } if Some(freeze) == lifted.as_ref());
+            let wanted =
+                WantedAct { kind: SignableAct::Unfreezing, environment: Some(Environment::Production), is_it: &is_it };
+            let asks = json!({ "environment": environment, "scope": scope });
+            body = match self.place.sign_act(&self.way, ("freezes/lift", asks, body), &wanted)? {
+                Ok(body) => body,
+                Err(refused) => return Ok(refused),
+            };
+        }
         self.way.ask(&ConsoleCall::post("freezes/lift", body), |answer| {
             let scope = scope_in_words(&scope);
             if answer["missing"] == 1 {

@@ -1,13 +1,23 @@
 //! A hold in words: what it would send, why it is held, whose approval it needs, and what else is known.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use http::Method;
 use serde_json::Value;
 
+use super::console::{ConsoleCall, ConsoleOptions, refusal};
 use super::output::{TableColumn, text_at};
+use super::read_contract;
 use crate::base::digest::Fingerprint;
+use crate::base::ids::{Environment, HoldId};
 use crate::base::visible::visible;
+use crate::catalog::Catalog;
 use crate::policy::Max;
+use crate::stations::admit::KnownCaller;
 use crate::stations::check::Intent;
-use crate::stations::hold::in_words;
+use crate::stations::hold::{in_words, read_bytes};
 
 /// A hold as the console returns it, and the call that its bytes are.
 pub(super) struct ShownHold {
@@ -16,7 +26,64 @@ pub(super) struct ShownHold {
     pub intent: Option<Intent>,
 }
 
+/// Parses the name of a hold.
+pub(super) fn hold_id(text: &str) -> anyhow::Result<HoldId> {
+    HoldId::parse(text).ok_or_else(|| anyhow!("`{}` is not a hold id (32 hex digits)", text.escape_debug()))
+}
+
+/// Reads the gate's contract: a folder, or the built-in one.
+pub(super) fn gate_contract(schemas: Option<&Path>) -> anyhow::Result<Catalog> {
+    let (_, catalog) = read_contract(schemas, &[])
+        .map_err(|findings| anyhow!("{}", findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+    Ok(catalog)
+}
+
+/// Parses the bytes of a hold into the call that they are.
+fn intent_of_hold(catalog: &Catalog, hold: &Value) -> Option<Intent> {
+    let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str);
+    let environment = Environment::parse(text("/environment")?)?;
+    let method = Method::from_bytes(text("/sent/method")?.as_bytes()).ok()?;
+    let by = KnownCaller {
+        issuer: text("/owner/issuer")?.to_owned(),
+        subject: text("/owner/subject")?.to_owned(),
+        requester: None,
+        roles: BTreeSet::new(),
+        opaque: false,
+    };
+    read_bytes(catalog, environment, (&method, text("/sent/target")?, text("/sent/body")?.as_bytes()), by)
+}
+
 impl ShownHold {
+    /// Fetches a hold and reads its bytes; returns the console's message if it refuses.
+    pub async fn fetch(
+        way: &ConsoleOptions,
+        catalog: &Catalog,
+        id: &HoldId,
+    ) -> anyhow::Result<Result<ShownHold, String>> {
+        let (status, hold) = way.fetch(&ConsoleCall::get(format!("holds/{id}"))).await?;
+        if status != 200 {
+            return Ok(Err(refusal(status, &hold)));
+        }
+        if hold.get("id").and_then(Value::as_str) != Some(id.as_str()) {
+            bail!("the console shows another hold than {id}: do not trust it, and report this to its operators");
+        }
+        let intent = match hold.get("sent") {
+            None => None,
+            Some(_) => Some(intent_of_hold(catalog, &hold).ok_or_else(|| {
+                anyhow!("the bytes that would be sent are not a call of this contract; name the gate's contract with `--schemas`")
+            })?),
+        };
+        let claimed = hold.get("fingerprint").and_then(Value::as_str).unwrap_or_default();
+        if let Some(intent) = intent.as_ref().filter(|intent| intent.fingerprint().to_hex() != claimed) {
+            bail!(
+                "the console shows the fingerprint `{}`, but its bytes have `{}`: do not trust it, and report this to its operators",
+                visible(claimed),
+                intent.fingerprint()
+            );
+        }
+        Ok(Ok(ShownHold { hold, intent }))
+    }
+
     /// Returns the digest of the reasons that are shown: an approval is for these.
     pub fn causes(&self) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

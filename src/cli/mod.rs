@@ -31,6 +31,7 @@ mod requests;
 mod serve;
 mod sessions;
 mod shell;
+mod sign;
 mod simulate;
 mod stand_ins;
 mod store;

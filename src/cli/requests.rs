@@ -12,8 +12,15 @@ use super::hold::moves;
 use super::output::{TableColumn, text_at};
 use super::pages::EnvironmentArg;
 use super::pages::{Pages, list_as_table};
+use super::sign::{SigningPlace, WantedAct};
+use crate::base::digest::Fingerprint;
+use crate::base::ids::Environment;
 use crate::base::json::{self as strict, Limits};
 use crate::base::visible::visible;
+use crate::console::name_of;
+use crate::people::signed_act::PersonAct;
+use crate::policy::SignableAct;
+use crate::stations::claim::StoredAnswer;
 
 /// List, show and resolve calls with an unknown outcome
 #[derive(Debug, Args)]
@@ -71,11 +78,14 @@ struct OneRequestArgs {
 ///
 /// `executed` needs upstream's record, which the caller then gets; in production two people must show it. `absent` needs two people who did not request the
 /// call; afterwards it may be sent again, so be sure. `abandoned` needs two people, too: nobody will ever know, so it is
-/// never sent again, and limits keep counting it. Takes the role `operator`; the audit log keeps your name.
+/// never sent again, and limits keep counting it. Takes the role `operator`; the audit log keeps your name. Where the policies
+/// want it signed, name a page: you sign what this command computes, as with `sluice approvals sign`.
 #[derive(Debug, Args)]
 struct Resolve {
     #[command(flatten)]
     way: ConsoleOptions,
+    #[command(flatten)]
+    place: SigningPlace,
     #[command(flatten)]
     which: OneRequestArgs,
     /// The outcome
@@ -94,6 +104,16 @@ enum ResolutionArg {
     Executed,
     Absent,
     Abandoned,
+}
+
+impl ResolutionArg {
+    fn kind(self) -> SignableAct {
+        match self {
+            ResolutionArg::Executed => SignableAct::Executed,
+            ResolutionArg::Absent => SignableAct::Absent,
+            ResolutionArg::Abandoned => SignableAct::Abandoned,
+        }
+    }
 }
 
 pub(super) fn run(arguments: &RequestsArgs) -> anyhow::Result<ExitReason> {
@@ -129,23 +149,28 @@ impl ListRequestsArgs {
 
 impl Resolve {
     fn run(&self) -> anyhow::Result<ExitReason> {
-        let body = match (self.outcome, &self.record) {
+        let said = match (self.outcome, &self.record) {
             (ResolutionArg::Executed, Some(file)) => {
                 let text = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
                 let record = strict::parse(&text, Limits::ANSWER)
                     .with_context(|| format!("`{}` is not one JSON value", file.display()))?;
-                json!({ "outcome": "executed", "record": record, "reason": self.reason })
+                json!({ "outcome": "executed", "record": record })
             }
             (ResolutionArg::Executed, None) => bail!("`executed` needs `--record` with upstream's record of the call"),
-            (ResolutionArg::Absent, None) => json!({ "outcome": "absent", "reason": self.reason }),
-            (ResolutionArg::Abandoned, None) => json!({ "outcome": "abandoned", "reason": self.reason }),
+            (ResolutionArg::Absent, None) => json!({ "outcome": "absent" }),
+            (ResolutionArg::Abandoned, None) => json!({ "outcome": "abandoned" }),
             (ResolutionArg::Absent | ResolutionArg::Abandoned, Some(_)) => {
                 bail!(
                     "only `executed` takes a `--record`: whoever has upstream's record knows that the call was executed"
                 )
             }
         };
-        let ask = ConsoleCall::post(format!("{}/resolve", self.which.path()?), body);
+        let path = format!("{}/resolve", self.which.path()?);
+        let body = match self.signed(&path, said)? {
+            Ok(body) => body,
+            Err(refused) => return Ok(refused),
+        };
+        let ask = ConsoleCall::post(path, body);
         self.way.ask(&ask, |answer| match answer["state"].as_str() {
             Some("executed") => "Resolved as executed: the caller gets the record from now on.\n".to_owned(),
             Some("absent") => "Resolved as not executed, by two people: the caller may send it again.\n".to_owned(),
@@ -154,6 +179,31 @@ impl Resolve {
             }
             _ => "Recorded. The outcome stays unknown until one more person confirms it.\n".to_owned(),
         })
+    }
+}
+
+impl Resolve {
+    /// Returns the body of the request, with a signature where the policies want one.
+    fn signed(&self, path: &str, said: Value) -> anyhow::Result<Result<Value, ExitReason>> {
+        let mut body = said.clone();
+        if let Some(members) = body.as_object_mut() {
+            members.insert("reason".to_owned(), json!(self.reason));
+        }
+        let (environment, kind) = match (self.which.environment, self.outcome) {
+            // In the sandbox one person shows it.
+            (EnvironmentArg::Sandbox, ResolutionArg::Executed) => return Ok(Ok(body)),
+            (EnvironmentArg::Production, outcome) => (Environment::Production, outcome.kind()),
+            (EnvironmentArg::Sandbox, outcome) => (Environment::Sandbox, outcome.kind()),
+        };
+        let name = name_of(&self.which.request);
+        let record = said.get("record").map(|record| Fingerprint::of(&[&StoredAnswer::of_record(record).body]));
+        let is_it = |act: &PersonAct| match act {
+            PersonAct::Executed { claim, record: shown, .. } => Some(claim) == name.as_ref() && Some(*shown) == record,
+            PersonAct::Absent { claim, .. } | PersonAct::Abandoned { claim, .. } => Some(claim) == name.as_ref(),
+            PersonAct::Activation { .. } | PersonAct::Unfreezing { .. } => false,
+        };
+        let wanted = WantedAct { kind, environment: Some(environment), is_it: &is_it };
+        self.place.sign_act(&self.way, (path, said, body), &wanted)
     }
 }
 

@@ -6,14 +6,14 @@ use super::render;
 use super::request::{ActRequest, done_unread, environment as served, store_failed, violated};
 use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
-use crate::base::ids::{Environment, OperationId};
+use crate::base::ids::Environment;
 use crate::catalog::Violation;
-use crate::ledger::{NodeId, StoreFault};
+use crate::ledger::StoreFault;
 use crate::node::operate;
 use crate::node::operate::{LiftSaid, StandingFreeze};
 use crate::node::sign_act::SaidWord;
 use crate::people::signed_act::PersonAct;
-use crate::stations::claim::{Freeze, Owner};
+use crate::stations::claim::Freeze;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -110,20 +110,7 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
 fn parse_scope(inside: &ConsoleState, body: &Value) -> Result<(Environment, Freeze), Violation> {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
     let environment = text("/environment").and_then(|name| served(inside, name)).ok_or_else(render::not_served)?;
-    let what = match (text("/scope"), text("/scope/operation")) {
-        (Some("all"), _) => Some(Freeze::All),
-        (Some("restored"), _) => Some(Freeze::Restored),
-        (Some("clock"), _) => Some(Freeze::Clock),
-        (_, Some(operation)) => Some(Freeze::Operation(OperationId::new(operation))),
-        _ if text("/scope/gateClock").is_some() => {
-            text("/scope/gateClock").and_then(NodeId::parse).map(Freeze::GateClock)
-        }
-        _ => {
-            let of = |issuer, subject| Some(Owner::named(text(issuer)?, text(subject)?));
-            let money = of("/scope/caller/issuer", "/scope/caller/subject").map(Freeze::Caller);
-            money.or_else(|| of("/scope/reads/issuer", "/scope/reads/subject").map(Freeze::Reads))
-        }
-    };
+    let what = body.get("scope").and_then(Freeze::of_scope);
     let what = what.ok_or_else(|| Violation::new("/scope", "oneOf", "one of the scopes of the document"))?;
     Ok((environment, what))
 }

@@ -96,7 +96,7 @@ pub(super) fn vote_refused(why: &VoteRefusal) -> Reply {
             error_json(Code::HoldOver, &message, Some(json!({ "state": state })))
         }
         VoteRefusal::NotSigned => {
-            let message = "this approval takes only signed votes: vote on the console's page, with your passkey. Your vote does not count.";
+            let message = "this approval takes only signed votes: vote on the console's page, with your passkey, or with `sluice approvals sign`. Your vote does not count.";
             error_json(Code::SignatureRequired, message, None)
         }
         VoteRefusal::NotEnrolled => {

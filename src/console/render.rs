@@ -15,7 +15,7 @@ use crate::stations::claim::{AttemptEnd, Claim, ClaimState, Freeze, Owner, PastA
 
 /// Returns the record name of a claim from its name in a path: a requestId, or an operation and its path parameters
 /// separated by colons.
-pub(super) fn name_of(request: &str) -> Option<String> {
+pub fn name_of(request: &str) -> Option<String> {
     let mut parts = request.split(':');
     let first = parts.next().filter(|first| is_identifier(first))?;
     let rest: Vec<String> = parts.map(|part| is_identifier(part).then(|| normal::uuid(part))).collect::<Option<_>>()?;

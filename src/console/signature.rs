@@ -17,7 +17,7 @@ pub(super) fn unsigned(inside: &ConsoleState, why: &UnsignedAct) -> Reply {
         UnsignedAct::Store(fault) => store_failed(inside, fault),
         UnsignedAct::BadSignature(why) => bad_signature(why),
         UnsignedAct::NotSigned => {
-            let message = "the policies in force want this signed: do it on the console's page, with your passkey. Nothing was changed.";
+            let message = "the policies in force want this signed: do it on the console's page, with your passkey, or name a page to the command with `--page`. Nothing was changed.";
             error_json(Code::SignatureRequired, message, None)
         }
         UnsignedAct::NotEnrolled => {

@@ -71,6 +71,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/exports.js" SCRIPT "exports.js",
     "/page/filters.js" SCRIPT "filters.js",
     "/page/passkey.js" SCRIPT "passkey.js",
+    "/page/assertion.js" SCRIPT "assertion.js",
     "/page/overview.js" SCRIPT "overview.js",
     "/page/payments.js" SCRIPT "payments.js",
     "/page/statement.js" SCRIPT "statement.js",

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::limit::Max;
 use super::limit_figures::OverWindow;
 use super::rule::Effect;
 use super::rules::{Reason, Verdict};
 use crate::base::digest::Fingerprint;
-use crate::base::json;
+use crate::base::json::{self, Limits};
 use crate::ledger::WindowKey;
 
 /// The causes of a hold. Votes count only for exactly these.
@@ -53,6 +54,12 @@ impl HoldCauses {
     /// Returns the text of that digest, so that a page computes it from what it shows.
     pub fn figures(&self) -> String {
         json::to_form(self)
+    }
+
+    /// Reads causes from that text; `None` where it has another form, or figures that its words do not tell.
+    pub fn of_figures(text: &str) -> Option<HoldCauses> {
+        let causes: HoldCauses = json::from_slice(text.as_bytes(), Limits::ANSWER).ok()?;
+        (causes.figures() == text && causes.0.iter().all(HoldCause::tells_its_figure)).then_some(causes)
     }
 
     /// Returns whether these contain all others, with figures at least as large.
@@ -102,6 +109,15 @@ impl HoldCause {
         HoldCause { rule, text: text.clone(), approval, over: over.clone() }
     }
 
+    /// Returns whether the text says how far the call may exceed a window.
+    fn tells_its_figure(&self) -> bool {
+        self.over.as_ref().is_none_or(|OverWindow { up_to, words, .. }| {
+            let is_it = |max: Max| max.describe(*up_to) == *words;
+            let is_told = self.text.contains(&format!("up to {words}: "));
+            is_told && (is_it(Max::MicroUsd(*up_to)) || is_it(Max::Calls(*up_to)))
+        })
+    }
+
     fn is_about_the_same(&self, other: &HoldCause) -> bool {
         let key = |cause: &HoldCause| cause.over.as_ref().map(|over| over.key.clone());
         self.rule == other.rule && key(self) == key(other)
@@ -121,6 +137,33 @@ mod tests {
         let over = over.map(|(key, up_to)| OverWindow { key: key.to_owned(), up_to, words: String::new() });
         let text = format!("held for `{approval}`{over:?}");
         HoldCause { rule: Some(rule.to_owned()), text, approval: Some(approval.into()), over }
+    }
+
+    #[test]
+    fn figures_are_read_where_the_words_tell_them() {
+        let with = |text: &str, up_to: u64, words: &str| {
+            let over = Some(OverWindow { key: "{}".to_owned(), up_to, words: words.to_owned() });
+            let rule = Some("day".to_owned());
+            HoldCauses(vec![HoldCause { rule, text: text.to_owned(), approval: None, over }])
+        };
+        let told = "over the limit of 1000 USD, up to 1500 USD: needs one";
+        let table = [
+            (with(told, 1_500_000_000, "1500 USD"), true),
+            (with(told, 1_500_000_001, "1500 USD"), false),
+            (with(told, 15_000_000_000, "15000 USD"), false),
+            (with("over the limit of 1000 USD: needs one", 1_500_000_000, "1500 USD"), false),
+            (with("over the limit of 2 calls, up to 3 calls: needs one", 3, "3 calls"), true),
+            (with("over the limit of 2 calls, up to 3 calls: needs one", 4, "3 calls"), false),
+        ];
+        for (causes, is_read) in table {
+            let text = causes.figures();
+            assert_eq!(HoldCauses::of_figures(&text), is_read.then_some(causes), "{text}");
+        }
+        let plain = HoldCauses(vec![cause("large", "one", None)]).figures();
+        assert!(HoldCauses::of_figures(&plain).is_some());
+        for other in [format!(" {plain}"), plain.replace("\"rule\"", "\"more\""), "{}".to_owned(), String::new()] {
+            assert_eq!(HoldCauses::of_figures(&other), None, "{other}");
+        }
     }
 
     #[test]

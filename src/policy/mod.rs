@@ -85,7 +85,7 @@ pub use request::{Facts, Field, PolicyRequest, Valuation, ValueFault, View};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
 pub use schema::schema;
-pub use signing::{Passkey, SignableAct, Signing, SigningChange, enrolment_challenge};
+pub use signing::{Passkey, SignableAct, Signing, SigningChange, enrolment_challenge, is_origin_of};
 pub use words::{Approval, Need};
 pub use words::{Groups, Voices};
 

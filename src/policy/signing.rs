@@ -44,7 +44,7 @@ pub(super) static SIGNING: PolicyTable = PolicyTable {
             "origins",
             List(&Text),
             "write for example `origins = [\"https://sluice.example.com\"]`",
-            "The addresses of the console where people sign, each `https://` and a host of that domain.",
+            "The addresses where people sign, on the console or another host: `https://` and a host of that domain.",
         ),
         optional(
             "synced",
@@ -361,7 +361,7 @@ fn is_domain(text: &str) -> bool {
 }
 
 /// Returns whether a text is the origin of a page of a domain, as browsers write it.
-fn is_origin_of(origin: &str, rp_id: &str) -> bool {
+pub fn is_origin_of(origin: &str, rp_id: &str) -> bool {
     let (is_tls, rest) = match (origin.strip_prefix("https://"), origin.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
         (None, Some(rest)) => (false, rest),

@@ -49,7 +49,7 @@ async function personWithKey() {
   const [first, second] = await Promise.all(
     ["ops-1", "ops-2"].map((who) => signIn(browser, local, who, ["approver"], { expects: [NO_RSA] })),
   );
-  const refuse = await addAuthenticator(first);
+  const { refuse } = await addAuthenticator(first);
   await addAuthenticator(second);
   const keys = [await enrol(first, "first"), await enrol(second, "second")];
   await second.close();

@@ -108,13 +108,17 @@ interface Seen {
   causes: string;
 }
 
-/** The signature of a vote or an act, in base64url. */
-interface VoteSignature {
-  nonce: string;
+/** What a passkey signed, in base64url. */
+interface PasskeySignature {
   credential: string;
   authenticatorData: string;
   clientData: string;
   signature: string;
+}
+
+/** The signature of a vote or an act. */
+interface VoteSignature extends PasskeySignature {
+  nonce: string;
   together?: string[];
 }
 

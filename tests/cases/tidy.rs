@@ -368,7 +368,8 @@ fn nothing_that_is_data_becomes_markup_on_the_page_and_nothing_comes_from_elsewh
         "@import",
     ];
     let mut wrong = Vec::new();
-    for (file, text) in files("src/console/web", &["html", "css", "js", "svg"]) {
+    let of_pages = ["src/console/web", "src/cli/sign"].map(|folder| files(folder, &["html", "css", "js", "svg"]));
+    for (file, text) in of_pages.into_iter().flatten() {
         let text = text.replace("http://www.w3.org/2000/svg", "");
         // This file keeps the address of the open view while the browser is at the provider, and nothing else.
         let text = if file.ends_with("renewal.js") { text.replace("sessionStorage", "") } else { text };

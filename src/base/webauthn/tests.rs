@@ -157,3 +157,10 @@ fn points_off_the_curve_sign_nothing() {
     let made = assertion(good.sign(CHALLENGE, &page()));
     assert_eq!(made.verify(&key, terms), Err(AssertionError::Signature));
 }
+
+#[test]
+fn a_code_is_the_first_60_bits_of_a_challenge() {
+    assert_eq!(challenge_code(&[0; 32]), "0000-0000-0000");
+    assert_eq!(challenge_code(&[0xff; 32]), "VVVV-VVVV-VVVV");
+    assert_eq!(challenge_code(&plain_sha256(b"a statement")), "5132-O7IR-4K15");
+}

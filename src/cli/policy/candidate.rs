@@ -7,11 +7,16 @@ use serde_json::{Value, json};
 
 use crate::cli::ExitReason;
 use crate::cli::console::{ConsoleCall, ConsoleOptions};
+use crate::cli::sign::{SigningPlace, WantedAct};
+use crate::people::signed_act::PersonAct;
+use crate::policy::SignableAct;
 
 #[derive(Debug, Args)]
 pub(super) struct Agree {
     #[command(flatten)]
     way: ConsoleOptions,
+    #[command(flatten)]
+    place: SigningPlace,
     /// The version that waits for approval, as `sluice policy candidate` shows it
     version: String,
     /// The reason; it is kept in the audit log
@@ -31,7 +36,14 @@ impl Agree {
                 "`{version}` is not a version of policies; `sluice policy candidate` shows the one that waits for approval"
             );
         }
-        let ask = ConsoleCall::post(format!("policies/{version}/agree"), json!({ "reason": self.reason }));
+        let path = format!("policies/{version}/agree");
+        let is_it = |act: &PersonAct| matches!(act, PersonAct::Activation { to, .. } if to == version);
+        let wanted = WantedAct { kind: SignableAct::Activation, environment: None, is_it: &is_it };
+        let request = (path.as_str(), Value::Null, json!({ "reason": self.reason }));
+        let ask = match self.place.sign_act(&self.way, request, &wanted)? {
+            Ok(body) => ConsoleCall::post(path, body),
+            Err(refused) => return Ok(refused),
+        };
         self.way.ask(&ask, |answer| match answer.get("missing").and_then(Value::as_u64) {
             Some(0) => format!("Fully approved: version {version} comes into force.\n"),
             _ => format!("Approved: version {version} needs the approval of one more person.\n"),

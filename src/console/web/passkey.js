@@ -1,6 +1,7 @@
 // Passkeys: the signature of a vote or of an act of two people, and the enrolment of a person's own key.
 
 import { get, post } from "./api.js";
+import { challengeOf, decode, encode, sha256, sign, TIMEOUT_MS } from "./assertion.js";
 import { ask } from "./dialog.js";
 import { errorBox, fill, h } from "./dom.js";
 import { figuresDigest, sha256Hex } from "./fingerprint.js";
@@ -15,49 +16,6 @@ const KEY_BYTES = new Map([
   [0xa5, 77],
   [0xa4, 42],
 ]);
-const TIMEOUT_MS = 240_000;
-
-/** @param {string} text */
-function decode(text) {
-  const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-  return Uint8Array.from(plain, (letter) => letter.charCodeAt(0));
-}
-
-/** @param {ArrayBuffer | Uint8Array} bytes */
-function encode(bytes) {
-  const text = String.fromCharCode(...new Uint8Array(bytes));
-  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
-
-/** @param {string} text */
-async function sha256(text) {
-  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-}
-
-/**
- * Has a passkey sign a challenge.
- * @param {string} rpId
- * @param {string[]} credentials
- * @param {ArrayBuffer} challenge
- */
-async function sign(rpId, credentials, challenge) {
-  /** @type {PublicKeyCredentialDescriptor[]} */
-  const allowCredentials = credentials.map((id) => ({ type: "public-key", id: decode(id) }));
-  /** @type {PublicKeyCredentialRequestOptions} */
-  const publicKey = { challenge, rpId, allowCredentials, userVerification: "required", timeout: TIMEOUT_MS };
-  const credential = await navigator.credentials.get({ publicKey }).catch((error) => {
-    throw new Error(`Nothing was signed. ${error.message}`);
-  });
-  if (!(credential instanceof PublicKeyCredential)) throw new Error("Nothing was signed.");
-  const { response } = credential;
-  if (!(response instanceof AuthenticatorAssertionResponse)) throw new Error("The passkey did not sign.");
-  return {
-    credential: credential.id,
-    authenticatorData: encode(response.authenticatorData),
-    clientData: encode(response.clientDataJSON),
-    signature: encode(response.signature),
-  };
-}
 
 /** For how many votes one signature can be. */
 export const MAX_TOGETHER = 32;
@@ -70,12 +28,22 @@ export const MAX_TOGETHER = 32;
  * @returns {Promise<VoteSignature[]>}
  */
 export async function signTogether(all) {
-  const [{ nonce, rpId, credentials, statement }] = all;
-  if (all.length === 1) return [{ nonce, ...(await sign(rpId, credentials, await sha256(statement))) }];
+  /** @type {{ signing: Signing | null }} */
+  const { signing } = (await get("signing")).body;
+  if (signing && !signing.origins.includes(location.origin)) throw new Error(elsewhere(signing));
+  const [{ nonce, rpId, credentials }] = all;
+  const signed = await sign(rpId, credentials, await challengeOf(all.map(({ statement }) => statement)));
+  if (all.length === 1) return [{ nonce, ...signed }];
   const together = await Promise.all(all.map((asked) => sha256Hex(asked.statement)));
-  const list = JSON.stringify({ digests: together, statement: "sluice-votes-1" });
-  const signed = await sign(rpId, credentials, await sha256(list));
   return all.map(({ nonce }) => ({ nonce, ...signed, together }));
+}
+
+/**
+ * Says where signatures count, if they do not count on this page.
+ * @param {Signing} signing
+ */
+function elsewhere({ origins }) {
+  return `Only what is signed at ${origins.join(", ")} counts: sign with the command line on your own machine, such as "sluice approvals sign". Nothing was signed.`;
 }
 
 /**
@@ -114,6 +82,7 @@ export async function signAct(act, environment, { path, body }, shown) {
   /** @type {{ signing: Signing | null }} */
   const { signing } = (await get("signing")).body;
   if (!signing?.acts.includes(act)) return {};
+  if (!signing.origins.includes(location.origin)) throw new Error(elsewhere(signing));
   /** @type {{ nonce: string, statement: string, rpId: string, credentials: string[] }} */
   const asked = (await post(`${path}/challenge`, body)).body;
   const stated = JSON.parse(asked.statement);
@@ -163,7 +132,7 @@ export function passkeySection(app) {
             { class: "plain" },
             passkeys.map(({ name }) => h("li", {}, name)),
           ),
-      origins.includes(location.origin)
+      isOfDomain(location.hostname, rpId)
         ? h("button", { type: "button", id: "enrol", onclick: () => enrol(person, signing, place) }, "Enrol a passkey…")
         : h("p", { class: "muted" }, `Passkeys of ${rpId} are used at ${origins.join(", ")}, not on this page.`),
       place,
@@ -172,6 +141,15 @@ export function passkeySection(app) {
 
   if (app.may("approver")) load();
   return app.may("approver") ? element : null;
+}
+
+/**
+ * Returns whether a page of this host can make passkeys of a domain. A key may be made on any page of the domain.
+ * @param {string} host
+ * @param {string} domain
+ */
+function isOfDomain(host, domain) {
+  return host === domain || host.endsWith(`.${domain}`);
 }
 
 function noSigning() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::owner::Owner;
 use crate::audit::{Entry, EntryKind};
@@ -104,6 +105,23 @@ impl Freeze {
             Freeze::Operation(operation) => format!("operation/{operation}"),
             Freeze::Caller(owner) => format!("caller/{}/{}", owner.issuer, owner.subject),
             Freeze::Reads(owner) => format!("reads/{}/{}", owner.issuer, owner.subject),
+        }
+    }
+
+    /// Reads a scope of the console's JSON.
+    pub fn of_scope(scope: &Value) -> Option<Freeze> {
+        let text = |pointer: &str| scope.pointer(pointer).and_then(Value::as_str);
+        match (scope.as_str(), text("/operation")) {
+            (Some(special), _) => Freeze::parse(special),
+            (None, Some(operation)) => Some(Freeze::Operation(OperationId::new(operation))),
+            (None, None) if text("/gateClock").is_some() => {
+                text("/gateClock").and_then(NodeId::parse).map(Freeze::GateClock)
+            }
+            (None, None) => {
+                let of = |issuer, subject| Some(Owner::named(text(issuer)?, text(subject)?));
+                let money = of("/caller/issuer", "/caller/subject").map(Freeze::Caller);
+                money.or_else(|| of("/reads/issuer", "/reads/subject").map(Freeze::Reads))
+            }
         }
     }
 

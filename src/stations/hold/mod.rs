@@ -37,8 +37,10 @@ pub use commits::{
 pub use owners::{Owners, member_of};
 pub use rebuild::{read_again, read_bytes};
 pub use room::{HoldRoom, HoldUse, NoPlace, PlaceConflict, windows_of_environment};
-pub use signature::{SentSignature, SignatureError, SignedVote, VoteChallenge};
-pub use signed_vote::{CHALLENGE_TIME, NONCE_BYTES, VotedCall, answered, ask, challenge_key, counter_key, is_nonce};
+pub use signature::{MAX_TOGETHER, SentSignature, SignatureError, SignedVote, VoteChallenge};
+pub use signed_vote::{
+    CHALLENGE_TIME, NONCE_BYTES, VotedCall, answered, ask, challenge_key, counter_key, is_nonce, list_challenge,
+};
 pub use stand_ins::{StandIn, StandInError, StandIns};
 pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 pub use stored_form::{UnreadableHold, decode_hold, encode_hold};

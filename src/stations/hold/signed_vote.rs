@@ -133,6 +133,12 @@ impl VoteChallenge {
     }
 }
 
+/// Returns the SHA-256 that a passkey signs for several votes at once, from the SHA-256 of each statement.
+pub fn list_challenge(digests: &[Fingerprint]) -> [u8; 32] {
+    let list = ListStatement { digests, statement: "sluice-votes-1" };
+    plain_sha256(json::to_form(&list).as_bytes())
+}
+
 /// Keeps a challenge for as long as a person has to sign.
 pub fn ask(environment: Environment, nonce: &str, challenge: String) -> Step {
     let keep = Keep::For { whole: CHALLENGE_TIME, spent: Duration::ZERO };
@@ -236,8 +242,7 @@ impl SignedVote {
             return Some(own);
         }
         let is_listed = self.together.iter().any(|digest| digest.as_bytes() == own);
-        let list = ListStatement { digests: &self.together, statement: "sluice-votes-1" };
-        (is_listed && self.together.len() <= MAX_TOGETHER).then(|| plain_sha256(json::to_form(&list).as_bytes()))
+        (is_listed && self.together.len() <= MAX_TOGETHER).then(|| list_challenge(&self.together))
     }
 }
 

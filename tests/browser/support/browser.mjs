@@ -18,7 +18,7 @@ import { AXE, chromium, firefox } from "./tools.mjs";
 /** A name that resolves to this machine, but that browsers do not trust without TLS. */
 export const PLAIN_HOST = "console.test";
 const ARGUMENTS = [
-  `--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1`,
+  `--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1, MAP *.${PLAIN_HOST} 127.0.0.1`,
   "--headless",
   "--no-sandbox",
   "--disable-gpu",
@@ -51,15 +51,18 @@ export async function alterResponses(page, addresses, alter) {
   });
 }
 
-/** Starts Chromium, or the Firefox that `FIREFOX` names. */
-export async function openBrowser() {
+/**
+ * Starts Chromium, or the Firefox that `FIREFOX` names.
+ * @param {string[]} [more] arguments of Chromium
+ */
+export async function openBrowser(more = []) {
   if (process.env.FIREFOX) {
     const firefoxUserPrefs = { "network.dns.localDomains": PLAIN_HOST };
     return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX, firefoxUserPrefs });
   }
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
-    args: ARGUMENTS,
+    args: [...ARGUMENTS, ...more],
   });
 }
 

@@ -111,14 +111,17 @@ export function swapBody(requestId, amount, more = {}) {
 }
 
 /** A child process, and its output line by line. */
-class Program {
-  /** @param {string[]} args */
-  constructor(args) {
+export class Program {
+  /**
+   * @param {string[]} args
+   * @param {Record<string, string>} [env]
+   */
+  constructor(args, env = {}) {
     /** @type {string[]} */
     this.lines = [];
     /** @type {Set<(line: string) => void>} */
     this.listeners = new Set();
-    this.child = spawn(SLUICE, args, { stdio: ["ignore", "pipe", "pipe"], env: {} });
+    this.child = spawn(SLUICE, args, { stdio: ["ignore", "pipe", "pipe"], env });
     this.ended = new Promise((resolve) => this.child.once("exit", resolve));
     for (const stream of [this.child.stdout, this.child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => this.receive(line));
@@ -239,7 +242,9 @@ export class Gate {
   async makeCertificate() {
     const files = ["-keyout", path.join(this.folder, "key.pem"), "-out", path.join(this.folder, "certificate.pem")];
     const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=console".split(" ");
-    await promisify(execFile)("openssl", ["req", ...kind, "-addext", "subjectAltName=IP:127.0.0.1", ...files]);
+    // Commands trust it by `--ca`.
+    const extensions = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
+    await promisify(execFile)("openssl", ["req", ...kind, ...extensions, ...files]);
   }
 
   /** Creates the store of production, which a gate never does. */

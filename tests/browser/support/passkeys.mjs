@@ -24,8 +24,9 @@ export function signingAt(gate) {
 }
 
 /**
- * Gives a page an authenticator that verifies its person. Returns an act that has it refuse from now on, or not.
- * @param {Page} page
+ * Gives a page an authenticator that verifies its person. Returns acts: `refuse` has it refuse from now on, or not; `keys`
+ * returns its keys, and `add` gives it keys of another.
+ * @param {Page | import("playwright-core").Page} page
  */
 export async function addAuthenticator(page) {
   const debug = await page.context().newCDPSession(page);
@@ -40,8 +41,14 @@ export async function addAuthenticator(page) {
   };
   const made = await debug.send("WebAuthn.addVirtualAuthenticator", /** @type {any} */ ({ options }));
   const { authenticatorId } = made;
-  return (/** @type {boolean} */ isRefusing) =>
-    debug.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: !isRefusing });
+  return {
+    refuse: (/** @type {boolean} */ isRefusing) =>
+      debug.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: !isRefusing }),
+    keys: async () => (await debug.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
+    add: async (/** @type {any[]} */ keys) => {
+      for (const credential of keys) await debug.send("WebAuthn.addCredential", { authenticatorId, credential });
+    },
+  };
 }
 
 /**

@@ -15,9 +15,12 @@ mod releasing;
 mod replayed;
 mod restored;
 mod room;
+mod sign_acts;
+mod sign_command;
 mod signed;
 mod signed_acts;
 mod stand_ins;
+mod terminal;
 mod watching;
 
 use std::net::SocketAddr;
