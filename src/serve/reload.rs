@@ -311,7 +311,7 @@ impl Reload {
             self.compared = compared;
         }
         let succession = Succession { environment: self.stored.leading(), from: &from, to: &to };
-        match activate::agreement(&self.node, &in_force.policies, succession).await {
+        match activate::agreement(&self.node, (&in_force.policies, &found.policies), succession).await {
             Ok(Some(agreed)) => self.activate(&found, active.as_ref(), Some(&agreed)).await,
             Ok(None) => true,
             Err(fault) => {
