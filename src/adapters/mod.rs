@@ -9,6 +9,7 @@ pub mod heard_dates;
 pub mod inherited_sockets;
 pub mod identity;
 pub mod machine;
+pub mod offline_key;
 pub mod otlp;
 pub mod policies;
 pub mod random;

@@ -58,6 +58,8 @@ word_enum! {
         Waits = "waits",
         /// A person agreed that a looser set of policies takes force.
         Agreed = "agreed",
+        /// A person handed in signatures of recovery keys: a set that adds passkeys is to take force.
+        RecoverySigned = "recovery-signed",
         /// Another set of policies took force at this node.
         TookForce = "took-force",
         /// A store that lost its memory was rebuilt from a journal.

@@ -154,6 +154,15 @@ impl PasskeyKey {
         Ok(PasskeyKey { algorithm: PasskeyAlgorithm::Es256, point })
     }
 
+    /// Reads a public key as its private key has it: 32 bytes of Ed25519, or a point of P-256.
+    pub fn of_public(bytes: &[u8]) -> Result<PasskeyKey, PasskeyKeyError> {
+        let point = bytes.strip_prefix(&[UNCOMPRESSED]).filter(|point| point.len() == 64);
+        match point.and_then(|point| point.split_at_checked(32)) {
+            Some((x, y)) => PasskeyKey::of_cose(&[ES256_HEAD.as_slice(), x, &ES256_BETWEEN, y].concat()),
+            None => PasskeyKey::of_cose(&[EDDSA_HEAD.as_slice(), bytes].concat()),
+        }
+    }
+
     pub fn to_cose(&self) -> Vec<u8> {
         match (self.algorithm, self.point.get(1..33), self.point.get(33..)) {
             (PasskeyAlgorithm::Es256, Some(x), Some(y)) => [&ES256_HEAD, x, &ES256_BETWEEN, y].concat(),
@@ -162,7 +171,7 @@ impl PasskeyKey {
     }
 
     /// Returns whether this key signed a message. A point that is not on the curve signs nothing.
-    fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
         match self.algorithm {
             PasskeyAlgorithm::Es256 => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point).verify(message, signature)

@@ -4,7 +4,6 @@
 //! that shows something else is noticed, because the vote names the fingerprint computed here. An approval names the
 //! digest of the reasons that were shown, too.
 
-use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use super::confirm::confirm;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::hold::{HOLD_COLUMNS, ShownHold, gate_contract, hold_id, state_in_words};
 use super::output::OutputFormat;
@@ -191,11 +191,8 @@ impl Approve {
         if shown.hold.get("mustSign").and_then(Value::as_bool) == Some(true) {
             return self.which.point_to_page();
         }
-        if !self.yes && !io::stdin().is_terminal() {
-            bail!("there is no terminal to confirm at: no vote was cast; look at the hold, then vote with `--yes`");
-        }
-        if !self.yes && !is_confirmed()? {
-            bail!("cancelled: no vote was cast");
+        if !self.yes {
+            confirm("Approve exactly this call?", "no vote was cast")?;
         }
         let causes = shown.causes();
         let body = match &self.comment {
@@ -205,14 +202,6 @@ impl Approve {
         let message = |changed| if changed { "Approved." } else { "You had already approved it." };
         self.which.send("approve", body, &shown, message)
     }
-}
-
-fn is_confirmed() -> anyhow::Result<bool> {
-    print("Approve exactly this call? [y/N] ")?;
-    io::stdout().flush().context("cannot write to standard output")?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).context("cannot read standard input")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 impl OneHoldArgs {

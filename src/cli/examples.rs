@@ -117,6 +117,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("policy fields", &["sluice policy fields"]),
     ("policy schema", &["sluice policy schema"]),
     ("policy explain", &["sluice policy explain policies --given 'op = \"createSwap\", amount = \"5 usdc\"'"]),
+    ("passkeys list", &["sluice passkeys list policies"]),
+    ("passkeys enrol", &["sluice passkeys enrol policies --table anna.toml --to policies-new"]),
+    (
+        "passkeys rotate",
+        &["sluice passkeys rotate policies --person console:anna --name phone --table anna.toml --to policies-new"],
+    ),
+    ("passkeys revoke", &["sluice passkeys revoke policies --person console:anna --name phone --to policies-new"]),
+    ("passkeys leave", &["sluice passkeys leave policies --person console:anna --to policies-new"]),
     (
         "payments list",
         &[
@@ -141,6 +149,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("payments verify", &["sluice payments verify payments-20261201080000-1.jsonl --audit sluice-audit"]),
+    ("recovery new", &["sluice recovery new safe-1.key --id safe-1 > safe-1.toml"]),
+    (
+        "recovery sign",
+        &["sluice recovery sign anna.toml --in-force sluice-audit/policies/4cf1f2… --key safe-1.key --until \
+             2026-12-01T12:00:00Z --to safe-1.json"],
+    ),
+    ("recovery hand-in", &["sluice recovery hand-in safe-1.json safe-2.json --reason 'three phones were lost'"]),
     ("requests list", &["sluice requests list", "sluice requests list --state sending --output csv"]),
     ("requests show", &["sluice requests show invoice-4711 --environment production"]),
     (

@@ -7,6 +7,7 @@ mod approvals;
 mod audit;
 mod check;
 mod config_file;
+mod confirm;
 mod conformance;
 mod console;
 mod create_store;
@@ -22,11 +23,13 @@ mod openapi;
 mod operations;
 mod output;
 mod pages;
+mod passkeys;
 mod policies;
 mod payments;
 mod policy;
 mod progress;
 mod nodes;
+mod recovery;
 mod requests;
 mod serve;
 mod sessions;
@@ -42,8 +45,9 @@ mod witness;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -105,8 +109,10 @@ enum Command {
     Man(shell::ManArgs),
     Openapi(openapi::OpenapiArgs),
     Operations(operations::OperationsArgs),
+    Passkeys(passkeys::PasskeysArgs),
     Payments(Box<payments::PaymentsArgs>),
     Policy(policy::PolicyArgs),
+    Recovery(recovery::RecoveryArgs),
     Requests(requests::RequestsArgs),
     Nodes(nodes::NodesArgs),
     Serve(serve::ServeArgs),
@@ -187,7 +193,9 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
         Command::Freeze(freeze) => freeze.run(),
         Command::Freezes(freezes) => freezes.run(),
         Command::Unfreeze(unfreeze) => unfreeze.run(),
+        Command::Passkeys(arguments) => passkeys::run(&arguments),
         Command::Payments(arguments) => payments::run(&arguments),
+        Command::Recovery(arguments) => recovery::run(&arguments),
         Command::Requests(arguments) => requests::run(&arguments),
         Command::Nodes(arguments) => nodes::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
@@ -382,6 +390,13 @@ fn new_ed25519_key() -> anyhow::Result<(Secret, Ed25519KeyPair)> {
     let private = ed25519::to_pem(&seed);
     let pair = ed25519::of_pem(private.reveal().as_bytes()).context("a key cannot be generated")?;
     Ok((private, pair))
+}
+
+/// Writes a file that nobody wrote before; on disk when this returns.
+fn write_new_file(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
+    let failed = || format!("`{}` cannot be written; an existing file is never overwritten", path.display());
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).with_context(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)
 }
 
 /// Writes text to standard output, with its invisible characters made visible; a closed pipe ends the command quietly.

@@ -27,7 +27,7 @@ use crate::catalog::Catalog;
 use crate::ledger::StoreTime;
 use crate::policy::{Explanation, PolicyReading, Reason, Tried, manual, schema};
 use crate::ports::Clock as _;
-use setting::{PolicySetting, SettingNames};
+pub(super) use setting::{PolicySetting, SettingNames};
 
 /// Read, test, compare and explain policies
 ///

@@ -110,6 +110,14 @@ pub(super) static ACTS: [Act; 49] = [
         POLICY_ADMIN,
         with_state!(signing::ask_to_agree),
     ),
+    post(
+        "recoverKeys",
+        "Hand in signatures of recovery keys",
+        "/sluice/v1/policies/{version}/recover",
+        OPERATOR,
+        with_state!(sets::recover_keys),
+    )
+    .taking("recoverRequest"),
     get("showMoney", "Show whether money can move", "/sluice/v1/money", ANY_ROLE, with_state!(freezes::money)),
     get("listFreezes", "List freezes", "/sluice/v1/freezes", ANY_ROLE, with_state!(freezes::list)),
     post("freeze", "Freeze money", "/sluice/v1/freezes", OPERATOR, with_state!(freezes::freeze))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::render;
@@ -12,10 +13,11 @@ use crate::base::ids::Environment;
 use crate::catalog::{BodyFields, BodyPlace, FormField, Operation, Violation};
 use crate::ledger::{StoreFault, StoreTime};
 use crate::node::activate;
-use crate::node::activate::ActivationError;
+use crate::node::activate::{ActivationError, RecoveryRefusal};
 use crate::node::sign_act::SaidWord;
 use crate::node::{Candidate, Snapshot};
 use crate::people::agreement::{PEOPLE, Succession};
+use crate::people::key_recovery::SignedRecovery;
 use crate::people::signed_act::PersonAct;
 use crate::policy::{DecisionHistory, Difference, SignableAct};
 use crate::stations::claim::Owner;
@@ -100,6 +102,32 @@ pub(super) async fn agree(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         }
         Err(ActivationError::Unsigned(why)) => unsigned(inside, &why),
     }
+}
+
+/// Takes signatures of recovery keys for the set that waits.
+pub(super) async fn recover_keys(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+    let now = inside.in_force.now();
+    let wanted = asked.path.first().map(String::as_str).unwrap_or_default();
+    let candidate = match waiting(&now, wanted) {
+        Ok(candidate) => candidate,
+        Err(violation) => return violated(vec![violation]),
+    };
+    let Ok(signed) = asked.body.get("recovery").map_or(Err(()), |sent| SignedRecovery::deserialize(sent).map_err(drop))
+    else {
+        return unrecovered("they are not of the form that `sluice recovery sign` writes");
+    };
+    let reason = asked.body.get("reason").and_then(Value::as_str).unwrap_or_default();
+    let (sets, succession) = ((&*now.policies, &*candidate.policies), succession(inside, &now, candidate));
+    match activate::hand_in(&inside.node, sets, succession, (&asked.person.who, reason, &signed)).await {
+        Ok(()) => ok_json(200, &json!({ "version": wanted })),
+        Err(RecoveryRefusal::Refused(why)) => unrecovered(&why.to_string()),
+        Err(RecoveryRefusal::Store(fault)) => store_failed(inside, &fault),
+    }
+}
+
+fn unrecovered(why: &str) -> Reply {
+    let message = format!("the signatures of recovery keys do not count: {why}. Nothing was changed.");
+    error_json(Code::SignatureRefused, &message, None)
 }
 
 /// Returns the act of agreeing to the set that waits.

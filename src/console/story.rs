@@ -57,6 +57,7 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "unfrozen" => "a freeze was lifted",
         "waits" => "new policies wait until two people approve them",
         "agreed" => "a person approved new policies",
+        "recovery-signed" => "signatures of recovery keys were handed in, to enrol passkeys",
         "took-force" => "new policies came into force",
         "rebuilt" => "the store had lost its memory and was rebuilt from a journal",
         "remembered" => "a record that the store had lost was restored from this audit log",

@@ -1,4 +1,5 @@
-//! Two people agree that a looser set of policies takes force; every node learns of it from the store.
+//! Two people agree that a looser set of policies takes force, or recovery keys have signed that it only adds passkeys; every
+//! node learns of it from the store.
 
 use std::time::Duration;
 
@@ -7,12 +8,13 @@ use super::sign_act;
 use super::sign_act::{SaidWord, UnsignedAct};
 use super::{InForce, Node, Snapshot};
 use crate::base::ids::Environment;
-use crate::ledger::{Number, StoreFault};
+use crate::ledger::{Number, StoreFault, StoreTime};
 use crate::notify::NoticeEvent;
 use crate::people::activation;
-use crate::people::activation::Agreed;
+use crate::people::activation::{ActivationProof, Agreed};
 use crate::people::agreement;
 use crate::people::agreement::{AgreedAlready, AgreedWord, PEOPLE, Succession};
+use crate::people::key_recovery::{KeyRecoveryError, RecoveryTerms, SignedRecovery, handed_in, handed_in_key};
 use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
 use crate::policy::Policies;
 use crate::stations::claim::Owner;
@@ -25,6 +27,25 @@ const TELL_INTERVAL: Duration = Duration::from_secs(5);
 pub enum ActivationError {
     AgreedAlready,
     Unsigned(UnsignedAct),
+}
+
+/// The reasons why nothing was taken of recovery keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoveryRefusal {
+    Refused(KeyRecoveryError),
+    Store(StoreFault),
+}
+
+impl From<StoreFault> for RecoveryRefusal {
+    fn from(fault: StoreFault) -> RecoveryRefusal {
+        RecoveryRefusal::Store(fault)
+    }
+}
+
+impl From<KeyRecoveryError> for RecoveryRefusal {
+    fn from(error: KeyRecoveryError) -> RecoveryRefusal {
+        RecoveryRefusal::Refused(error)
+    }
 }
 
 impl From<StoreFault> for ActivationError {
@@ -46,19 +67,71 @@ pub async fn agreed(node: &Node, in_force: &Policies, succession: Succession<'_>
     Ok(people(&agreement::agreed(record.as_ref(), terms(succession, &act, in_force))))
 }
 
-/// Returns the agreement if it is complete, by the set in force.
+/// Returns what lets a set take force, by the set in force: two people, or recovery keys.
 pub async fn agreement(
     node: &Node,
-    in_force: &Policies,
+    (in_force, next): (&Policies, &Policies),
     succession: Succession<'_>,
 ) -> Result<Option<Agreed>, StoreFault> {
     let (key, act) = (succession.key(), succession.act());
     let (record, _) = node.store.read(&key).await?;
     let words = agreement::agreed(record.as_ref(), terms(succession, &act, in_force));
-    let complete = record.filter(|_| words.len() >= PEOPLE);
-    let people = people(&words);
-    let signed = SignedAct::of(succession.environment, &act, words.into_iter().map(|word| word.signed));
-    Ok(complete.map(|record| Agreed { key, version: record.version, people, signed }))
+    if let Some(record) = record.filter(|_| words.len() >= PEOPLE) {
+        let people = people(&words);
+        let signed = SignedAct::of(succession.environment, &act, words.into_iter().map(|word| word.signed));
+        let proof = signed.map(ActivationProof::People);
+        return Ok(Some(Agreed { key, version: record.version, people, proof }));
+    }
+    let key = handed_in_key(succession);
+    let (record, at) = node.store.read(&key).await?;
+    let Some((record, (_, signed))) = record.and_then(|record| handed_in(&record).map(|found| (record, found))) else {
+        return Ok(None);
+    };
+    let environments = [succession.environment];
+    let terms = recovery_terms(&environments, at, (in_force, next));
+    let is_good = signed.verify(terms).is_ok();
+    let proof = Some(ActivationProof::RecoveryKeys(signed));
+    Ok(is_good.then_some(Agreed { key, version: record.version, people: Vec::new(), proof }))
+}
+
+fn recovery_terms<'t>(
+    environments: &'t [Environment],
+    at: StoreTime,
+    (in_force, next): (&'t Policies, &'t Policies),
+) -> RecoveryTerms<'t> {
+    let before = (&in_force.meaning, in_force.rules.signing.as_ref());
+    RecoveryTerms { environments, at, before, then: &next.meaning }
+}
+
+/// Takes signatures of recovery keys that a person hands in, for the set that waits.
+pub async fn hand_in(
+    node: &Node,
+    sets: (&Policies, &Policies),
+    succession: Succession<'_>,
+    (person, reason, signed): (&Owner, &str, &SignedRecovery),
+) -> Result<(), RecoveryRefusal> {
+    let environment = succession.environment;
+    let mut retry = Retry::default();
+    loop {
+        let (before, at) = node.store.read(&handed_in_key(succession)).await?;
+        let (used, _) = node.store.read(&signed.used_key(environment)).await?;
+        let environments = [environment];
+        let verified = signed.verify(recovery_terms(&environments, at, sets));
+        if let Err(why) = verified.and(used.map_or(Ok(()), |_| Err(KeyRecoveryError::Used))) {
+            node.metrics.signature_refused(environment.as_str(), "recovery");
+            tracing::warn!(reason = %why, "signatures of recovery keys are refused");
+            return Err(RecoveryRefusal::Refused(why));
+        }
+        // Keys that a newer set has no more do not count, also if that set takes force at this moment.
+        let guard = node.activations.guard_of_act(environment, sets.0.version());
+        let guard = guard.ok_or_else(|| KeyRecoveryError::OtherBefore(sets.0.version().to_owned()))?;
+        let mut commit = signed.clone().hand_in(succession, before.as_ref(), (person, reason), &node.id);
+        commit.steps.extend(guard);
+        if node.commit_lasting(commit).await?.is_some() {
+            return Ok(());
+        }
+        retry.conflict().await?;
+    }
 }
 
 fn terms<'t>(succession: Succession<'_>, act: &'t PersonAct, in_force: &'t Policies) -> ActTerms<'t> {

@@ -18,8 +18,7 @@ use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::ledger::{Number, RecordKey, Step, StoreFault};
 use crate::people::activation;
-use crate::people::activation::{ActiveSet, Agreed, ArchivedSet, SetInForce};
-use crate::people::signed_act::SignedAct;
+use crate::people::activation::{ActivationProof, ActiveSet, Agreed, ArchivedSet, SetInForce};
 
 /// The policies and the contract in the store, and those that run here.
 #[derive(Debug)]
@@ -103,14 +102,14 @@ impl StoredPolicies {
         let next = set_in_force(found, two_people);
         // Where a rebuild loses it, the folder would not propose it again.
         let guard = self.node.lasting(self.leading()).await?;
-        let signed = agreed.and_then(|agreed| agreed.signed.as_ref());
-        let by = (agreed, signed);
+        let proof = agreed.and_then(|agreed| agreed.proof.as_ref());
+        let by = (agreed, proof);
         let active = self.write((self.leading(), vec![guard]), before, found, next, by).await?;
         let active = active.ok_or(NotActivated::Raced)?;
         self.take(found.clone()).await?;
         self.node.activations.note_active(self.leading(), &active);
         self.runs(None);
-        self.lead_others(&active.set, signed).await?;
+        self.lead_others(&active.set, proof).await?;
         drop(turn);
         self.node.activations.looked(self.in_force.now());
         Ok(())
@@ -210,8 +209,8 @@ impl StoredPolicies {
         Ok(None)
     }
 
-    /// Brings the other environments to this set. What people signed once holds for all.
-    async fn lead_others(&self, set: &SetInForce, signed: Option<&SignedAct>) -> Result<(), StoreFault> {
+    /// Brings the other environments to this set. What was signed once holds for all.
+    async fn lead_others(&self, set: &SetInForce, proof: Option<&ActivationProof>) -> Result<(), StoreFault> {
         let running = self.running();
         for environment in self.environments.iter().skip(1) {
             let active = match self.read(*environment).await? {
@@ -219,7 +218,7 @@ impl StoredPolicies {
                 Some(active) if active.set == *set => Some(active),
                 Some(before) => {
                     let place = (*environment, Vec::new());
-                    self.write(place, Some(&before), &running, set.clone(), (None, signed)).await?
+                    self.write(place, Some(&before), &running, set.clone(), (None, proof)).await?
                 }
             };
             if let Some(active) = active {
@@ -236,7 +235,7 @@ impl StoredPolicies {
         before: Option<&ActiveSet>,
         found: &LoadedPolicies,
         next: SetInForce,
-        by: (Option<&Agreed>, Option<&SignedAct>),
+        by: (Option<&Agreed>, Option<&ActivationProof>),
     ) -> Result<Option<ActiveSet>, StoreFault> {
         let archives = self.archives(environment, found).await?;
         let now = self.in_force.now();

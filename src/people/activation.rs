@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::key_recovery::SignedRecovery;
 use super::signed_act::SignedAct;
 use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
@@ -59,13 +60,20 @@ struct WaitingSet {
     replaces: String,
 }
 
-/// The two people who agreed to an activation, and the record of their agreement, which the activation removes.
+/// Why an activation takes force: the record of it, which the activation removes, and the people who agreed.
 #[derive(Clone, Debug)]
 pub struct Agreed {
     pub key: RecordKey,
     pub version: Number,
     pub people: Vec<Owner>,
-    pub signed: Option<SignedAct>,
+    pub proof: Option<ActivationProof>,
+}
+
+/// The signatures that let a set take force.
+#[derive(Clone, Debug)]
+pub enum ActivationProof {
+    People(SignedAct),
+    RecoveryKeys(SignedRecovery),
 }
 
 /// A record of the set in force, or of an archived one, that cannot be read.
@@ -151,7 +159,7 @@ pub fn activate(
     (before, from): (Option<&ActiveSet>, &str),
     next: &SetInForce,
     archives: Vec<Step>,
-    (agreed, signed): (Option<&Agreed>, Option<&SignedAct>),
+    (agreed, proof): (Option<&Agreed>, Option<&ActivationProof>),
     node: &NodeId,
 ) -> Commit {
     let (key, keep) = (in_force_key(environment), Keep::Forever);
@@ -167,13 +175,22 @@ pub fn activate(
     if from != next.version {
         entry = entry.with("before", from);
     }
-    if let Some(signed) = signed {
-        entry = entry.with("signed", signed);
+    match proof {
+        Some(ActivationProof::People(signed)) => entry = entry.with("signed", signed),
+        Some(ActivationProof::RecoveryKeys(signed)) => {
+            // A moment that cannot be read was refused before.
+            steps.extend(signed.statement.end().ok().map(Step::Before));
+            entry = entry.with("recovery", signed);
+        }
+        None => {}
     }
     if let Some(Agreed { key, version, people, .. }) = agreed {
         steps.push(Step::Delete { key: key.clone(), version: *version });
         let people = people.iter().map(|person| json!({ "issuer": person.issuer, "subject": person.subject }));
-        entry = entry.with("agreed", people.collect::<Vec<_>>());
+        let people: Vec<_> = people.collect();
+        if !people.is_empty() {
+            entry = entry.with("agreed", people);
+        }
     }
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }

@@ -265,6 +265,7 @@ pub(crate) mod tests {
             synced: SyncedKeys::Refuse,
             acts: SignableAct::ALL.into(),
             passkeys: keys.iter().map(passkey).collect::<BTreeMap<_, _>>(),
+            recovery: None,
         }
     }
 

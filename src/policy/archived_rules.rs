@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::meaning::version_of;
+use super::meaning::Meaning;
 use super::rate::Mode;
+use super::recovery_keys::RecoveryKeys;
 use super::request::Valuation;
 use super::rules::Rules;
 use super::signing::{Passkey, SignableAct, Signing};
@@ -22,8 +23,8 @@ use crate::base::webauthn::{PasskeyKey, SyncedKeys};
 /// What a set says of people.
 #[derive(Clone, Debug)]
 pub struct ArchivedRules {
-    /// The digest of what was read.
-    pub version: String,
+    /// All that was read; its digest is the version of the set.
+    pub meaning: Meaning,
     /// Its groups, approvals and keys; it has no rules.
     pub rules: Rules,
     /// The approval that each rule or limit asks for.
@@ -41,10 +42,11 @@ impl ArchivedRules {
         let read = json::parse(text, Limits::ANSWER).map_err(|error| UnreadableMeaning(error.reason.to_string()))?;
         let Value::Object(parts) = read else { return Err(UnreadableMeaning("it is no object".to_owned())) };
         let parts: BTreeMap<String, Value> = parts.into_iter().collect();
-        let version = version_of(&parts);
+        let meaning = Meaning::of_parts(parts);
         let (mut approvals, mut groups, mut asks) = (BTreeMap::new(), Groups::new(), BTreeMap::new());
         let (mut signing, mut passkeys) = (None, BTreeMap::new());
-        for (name, part) in &parts {
+        let (mut needs, mut keys) = (None, BTreeMap::new());
+        for (name, part) in meaning.parts() {
             let wrong = || UnreadableMeaning(format!("the part `{name}`"));
             match name.split_once(' ') {
                 Some(("approval", name)) => {
@@ -57,13 +59,21 @@ impl ArchivedRules {
                     asks.extend(asked.filter(|_| is_enforced).map(|asked| (name.to_owned(), Arc::from(asked))));
                 }
                 Some(("passkey", name)) => drop(passkeys.insert(name.to_owned(), passkey(part).ok_or_else(wrong)?)),
+                Some(("recovery_key", id)) => drop(keys.insert(id.to_owned(), key(part).ok_or_else(wrong)?)),
+                None if name == "recovery" => needs = Some(needed(part).ok_or_else(wrong)?),
                 None if name == "signing" => signing = Some(ground(part).ok_or_else(wrong)?),
                 _ => {}
             }
         }
         let mut rules = Rules::new(Vec::new(), Vec::new(), approvals, groups, Valuation::default());
-        rules.signing = signing.map(|signing| Signing { passkeys, ..signing });
-        Ok(ArchivedRules { version, rules, asks })
+        let recovery = needs.map(|needs| RecoveryKeys { needs, keys });
+        rules.signing = signing.map(|signing| Signing { passkeys, recovery, ..signing });
+        Ok(ArchivedRules { meaning, rules, asks })
+    }
+
+    /// Returns the digest of what was read.
+    pub fn version(&self) -> &str {
+        self.meaning.version()
     }
 
     /// Returns the approval that a rule or limit asks for.
@@ -112,10 +122,22 @@ fn ground(part: &Value) -> Option<Signing> {
             .map(|act| SignableAct::parse(act.as_str()?))
             .collect::<Option<_>>()?,
         passkeys: BTreeMap::new(),
+        recovery: None,
     })
 }
 
 fn passkey(part: &Value) -> Option<Passkey> {
-    let key = PasskeyKey::of_cose(&base64url::decoded(member(part, "key")?)?).ok()?;
-    Some(Passkey { person: member(part, "person")?.to_owned(), name: member(part, "name")?.to_owned(), key })
+    Some(Passkey {
+        person: member(part, "person")?.to_owned(),
+        name: member(part, "name")?.to_owned(),
+        key: key(part)?,
+    })
+}
+
+fn key(part: &Value) -> Option<PasskeyKey> {
+    PasskeyKey::of_cose(&base64url::decoded(member(part, "key")?)?).ok()
+}
+
+fn needed(part: &Value) -> Option<usize> {
+    usize::try_from(part.get("needs")?.as_u64()?).ok()
 }

@@ -9,12 +9,15 @@ use super::condition::Condition;
 use super::descriptions::Descriptions;
 use super::limit::{KEYS, Limit, LimitKey, Window};
 use super::rate::Mode;
+use super::recovery_keys::RecoveryKeys;
 use super::rule::Rule;
 use super::rules::{Cause, Rules};
 use super::signing::{Passkey, Signing};
 use super::value_kind::ValueKind;
 use super::words::{Approval, Need};
+use crate::base::digest::{hex, plain_sha256};
 use crate::base::ids::OperationId;
+use crate::base::webauthn::PasskeyKey;
 
 /// How many operations are named; of the others only the number is.
 const MAX_NAMED: usize = 5;
@@ -139,6 +142,14 @@ pub(super) fn signing(signing: &Signing) -> String {
 
 pub(super) fn passkey(Passkey { person, name, .. }: &Passkey) -> String {
     format!("`{name}` of `{person}`")
+}
+
+pub(super) fn recovery(RecoveryKeys { needs, keys }: &RecoveryKeys) -> String {
+    format!("{needs} of {} recovery keys enrol passkeys together", keys.len())
+}
+
+pub(super) fn recovery_key(key: &PasskeyKey) -> String {
+    format!("the key with the digest {}", hex(&plain_sha256(&key.to_cose())))
 }
 
 fn needed(need: &Need) -> String {

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::field_form::{FieldValue, PolicyField, PolicyTable};
 use super::value_kind::{Form, ValueKind};
 use crate::base::finding::{Finding, nearest};
+use crate::base::json::written_as::base64url;
 use crate::base::spanned::{self, LineIndex, SpannedValue};
 use crate::base::visible::is_invisible;
 
@@ -190,6 +191,16 @@ impl<'f> DocumentTable<'f> {
         self.text_of(name, found)
     }
 
+    /// Takes a text of at most so many bytes in base64url.
+    pub(super) fn base64url(&mut self, name: &'static str, most: usize) -> Option<(PolicyPlace, String)> {
+        let (place, text) = self.text(name)?;
+        let is_good = base64url::decoded(&text).is_some_and(|bytes| bytes.len() <= most);
+        if !is_good {
+            self.fault(place, format!("`{name}` is not base64url without padding"), "copy it again");
+        }
+        is_good.then_some((place, text))
+    }
+
     pub(super) fn truth(&mut self, name: &'static str) -> Option<bool> {
         let found = self.take(name)?;
         match found.raw {
@@ -236,6 +247,11 @@ impl<'f> DocumentTable<'f> {
         let known = || self.form.all_fields().map(|field| field.name);
         self.asked.extend(known());
         self.fields.retain(|name, _| known().all(|known| known != name));
+    }
+
+    /// Takes out all fields: the table is not meant to be there.
+    pub(super) fn forget_all(&mut self) {
+        self.fields.clear();
     }
 
     /// Returns the fields that it may have.

@@ -155,6 +155,11 @@ pub(super) const fn with_group(
     PolicyField { name, value, presence: FieldPresence::WithGroup(remedy), doc }
 }
 
+/// Returns the regular expression of bytes as base64url without padding.
+pub(super) fn base64url_pattern() -> String {
+    "^[A-Za-z0-9_-]+$".to_owned()
+}
+
 /// Returns the regular expression of a last day.
 pub(super) fn last_day_pattern() -> String {
     "^[0-9]{4}-[0-9]{2}-[0-9]{2} [^ ]+$".to_owned()

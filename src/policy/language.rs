@@ -10,7 +10,7 @@ use super::rate::{self, Mode, RateKey};
 use super::request::Field;
 use super::rule::Effect;
 use super::value_kind::ValueKind;
-use super::{quota, signing, times, when};
+use super::{quota, recovery_keys, signing, times, when};
 use crate::base::money::MAX_DECIMALS;
 
 /// A decimal number, as a regular expression.
@@ -50,6 +50,8 @@ pub(super) fn table_of(kind: ValueKind) -> &'static PolicyTable {
         ValueKind::List => &LIST,
         ValueKind::Signing => &signing::SIGNING,
         ValueKind::Passkey => &signing::PASSKEY,
+        ValueKind::Recovery => &recovery_keys::RECOVERY,
+        ValueKind::RecoveryKey => &recovery_keys::RECOVERY_KEY,
         ValueKind::Approval => &APPROVAL,
         ValueKind::Rule => &RULE,
         ValueKind::Limit => &LIMIT,

@@ -59,13 +59,33 @@ impl Meaning {
         parts.extend(rules.descriptions.all().map(|(of, text)| (format!("description {of}"), Value::from(text))));
         parts.extend(rules.signing.iter().flat_map(Signing::parts));
         parts.extend(rules.valuation.slippage_millionths.map(|slippage| ("slippage".to_owned(), json!(slippage))));
-        let version = version_of(&parts);
-        Meaning { parts, version }
+        Meaning::of_parts(parts)
     }
 
     /// Returns the digest of the meaning: sets with one version decide alike.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Returns a meaning that was archived.
+    pub(super) fn of_parts(parts: BTreeMap<String, Value>) -> Meaning {
+        let version = version_of(&parts);
+        Meaning { parts, version }
+    }
+
+    /// Returns the meaning with these parts besides.
+    pub(super) fn with(&self, parts: impl Iterator<Item = (String, Value)>) -> Meaning {
+        Meaning::of_parts(self.parts.clone().into_iter().chain(parts).collect())
+    }
+
+    /// Returns the parts by kind and name.
+    pub(super) fn parts(&self) -> &BTreeMap<String, Value> {
+        &self.parts
+    }
+
+    /// Returns the part of a kind and name, such as `rule small`.
+    pub(super) fn part(&self, name: &str) -> Option<&Value> {
+        self.parts.get(name)
     }
 
     /// Returns the meaning by kind and name: the input of the digest.
@@ -88,7 +108,7 @@ impl Meaning {
 }
 
 /// Returns the digest of a meaning, by its parts.
-pub(super) fn version_of(parts: &BTreeMap<String, Value>) -> String {
+fn version_of(parts: &BTreeMap<String, Value>) -> String {
     let texts: Vec<(&str, String)> = parts.iter().map(|(name, part)| (name.as_str(), part.to_string())).collect();
     let pieces: Vec<&[u8]> = texts.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect();
     Fingerprint::of(&pieces).to_hex()

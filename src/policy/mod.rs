@@ -17,6 +17,7 @@ mod dates;
 mod descriptions;
 mod document;
 mod durations;
+mod enrolment;
 mod expiry;
 mod explain;
 mod field_form;
@@ -24,6 +25,7 @@ mod history;
 mod interval;
 mod invariant;
 mod operands;
+mod key_texts;
 mod known_facts;
 mod language;
 mod limit;
@@ -36,6 +38,7 @@ mod past_decisions;
 mod quorum;
 mod quota;
 mod rate;
+mod recovery_keys;
 mod describe;
 mod replay;
 mod rule;
@@ -64,10 +67,12 @@ pub use body_facts::{KeptOperands, Stated};
 pub use causes::{HoldCauses, causes_digest};
 pub use condition::{Condition, SoughtValue, Ways};
 pub use descriptions::Descriptions;
+pub use enrolment::{AddedPasskey, only_enrolled, with_passkeys};
 pub use explain::{Explanation, key_as_json, key_in_words};
 pub use history::DecisionHistory;
 pub use interval::Interval;
 pub use invariant::{Invariant, InvariantClaim};
+pub use key_texts::{EditedText, without_member, without_passkeys};
 pub use limit::{Limit, Max, Reservation};
 pub use limit_figures::{LimitFigures, LimitRoom, OverWindow, counts_calls};
 pub use list_names::ListNames;
@@ -80,6 +85,7 @@ pub use policy_test::{NearMiss, TestRequest, Trial, Tried};
 pub use quorum::{Progress, each_alone};
 pub use quota::{Mark, Quota};
 pub use rate::{Mode, Rate, RateBound, RateCall, RateKey};
+pub use recovery_keys::{RecoveryKeys, recovery_key_digest};
 pub use replay::{RecordedCall, Replay, Replayed, Undecided};
 pub use request::{Facts, Field, PolicyRequest, Valuation, ValueFault, View};
 pub use rule::{Effect, Rule};
@@ -248,7 +254,8 @@ fn understood(
     let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut names, mut are_limits_read) = (NameTable::default(), true);
     let (mut descriptions, mut signing) = (Descriptions::default(), None);
-    let is_signing_written = of_kind(&entries, ValueKind::Signing).next().is_some();
+    let is_written = |kind| of_kind(&entries, kind).next().is_some();
+    let (is_signing_written, is_recovery_written) = (is_written(ValueKind::Signing), is_written(ValueKind::Recovery));
     words.approvals = of_kind(&entries, ValueKind::Approval).map(|entry| entry.name.clone()).collect();
     for DocumentEntry { file, kind, name, mut table } in entries {
         let (place, found) = (table.place, &mut findings);
@@ -276,6 +283,23 @@ fn understood(
                     );
                 }
                 signing::read_passkey(table, known, signing.as_mut(), found);
+            }
+            ValueKind::Recovery => {
+                if !is_signing_written {
+                    let remedy = "write `[signing]`, and a `[[passkey]]` for each person";
+                    table.fault(place, "`[recovery]` needs `[signing]`", remedy);
+                }
+                let read = recovery_keys::read_recovery(table, found);
+                if let Some(signing) = &mut signing {
+                    signing.recovery = signing.recovery.take().or(read);
+                }
+            }
+            ValueKind::RecoveryKey => {
+                if !is_recovery_written {
+                    table.fault(place, "a recovery key needs `[recovery]`", "write `[recovery]` with `needs`");
+                }
+                let recovery = signing.as_mut().and_then(|signing| signing.recovery.as_mut());
+                recovery_keys::read_recovery_key(table, recovery, found);
             }
             ValueKind::Approval => {
                 let read = words::approval(table, &words, is_signing_written, found);
@@ -305,6 +329,7 @@ fn understood(
                 | ValueKind::Group
                 | ValueKind::List
                 | ValueKind::Signing
+                | ValueKind::Recovery
                 | ValueKind::Approval
         ) {
             names.add(kind.as_str(), &name, file, place, &mut findings);

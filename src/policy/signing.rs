@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::KnownNames;
 use super::document::{DocumentTable, PolicyPlace};
 use super::field_form::FieldValue::{List, Name, Pattern, Text, Word, Words};
-use super::field_form::{PolicyTable, Sort, optional, required};
+use super::field_form::{PolicyTable, Sort, base64url_pattern, optional, required};
+use super::recovery_keys::RecoveryKeys;
 use crate::base::digest::plain_sha256;
 use crate::base::finding::Finding;
 use crate::base::json;
@@ -21,7 +22,6 @@ use crate::base::word_enum::word_enum;
 
 /// The longest id of a credential, by WebAuthn.
 const MAX_CREDENTIAL_BYTES: usize = 1023;
-const BASE64URL: &str = "^[A-Za-z0-9_-]+$";
 const LOCALHOST: &str = "localhost";
 
 pub(super) static SIGNING: PolicyTable = PolicyTable {
@@ -68,8 +68,18 @@ pub(super) static PASSKEY: PolicyTable = PolicyTable {
     fields: &[
         required("person", Name(Sort::Caller), "write for example `person = \"console:anna\"`", "The person."),
         required("name", Text, "write for example `name = \"key ring\"`", "A name for the device."),
-        required("credential", Pattern(base64), "copy it from the console", "The id of the credential, in base64url."),
-        required("key", Pattern(base64), "copy it from the console", "The public key: a COSE key in base64url."),
+        required(
+            "credential",
+            Pattern(base64url_pattern),
+            "copy it from the console",
+            "The id of the credential, in base64url.",
+        ),
+        required(
+            "key",
+            Pattern(base64url_pattern),
+            "copy it from the console",
+            "The public key: a COSE key in base64url.",
+        ),
         required(
             "proof",
             Pattern(|| "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+){2}$".to_owned()),
@@ -80,10 +90,6 @@ pub(super) static PASSKEY: PolicyTable = PolicyTable {
     base: None,
     one_of: &[],
 };
-
-fn base64() -> String {
-    BASE64URL.to_owned()
-}
 
 word_enum! {
     /// An act that takes two people, and that a set may want signed by both.
@@ -108,6 +114,8 @@ pub struct Signing {
     pub acts: BTreeSet<SignableAct>,
     /// By the id of the credential.
     pub passkeys: BTreeMap<String, Passkey>,
+    /// The keys that may enrol passkeys; `None` if there are none.
+    pub recovery: Option<RecoveryKeys>,
 }
 
 /// A key, and whose it is.
@@ -204,21 +212,28 @@ impl Signing {
         for passkey in was.iter().filter(|(credential, _)| !is.contains_key(*credential)).map(|(_, passkey)| passkey) {
             add(format!("passkey `{}` of `{}` is removed", passkey.name, passkey.person), false);
         }
+        let recovery = |of: Option<&'_ Signing>| of.and_then(|of| of.recovery.clone());
+        for (what, loosens) in RecoveryKeys::changes(recovery(before).as_ref(), recovery(then).as_ref()) {
+            add(what, loosens);
+        }
         changes
     }
 
     /// Returns the parts of a set's meaning.
     pub(super) fn parts(&self) -> impl Iterator<Item = (String, Value)> {
-        let Signing { installation, rp_id, origins, synced, acts, passkeys } = self;
+        let Signing { installation, rp_id, origins, synced, acts, passkeys, recovery } = self;
         let synced = synced.as_str();
         let own =
             json!({"installation": installation, "rp_id": rp_id, "origins": origins, "synced": synced, "acts": acts});
-        let passkey = |(credential, one): (&String, &Passkey)| {
-            let key = base64url::encoded(&one.key.to_cose());
-            (format!("passkey {credential}"), json!({"person": one.person, "name": one.name, "key": key}))
-        };
-        [("signing".to_owned(), own)].into_iter().chain(passkeys.iter().map(passkey))
+        let recovery = recovery.iter().flat_map(RecoveryKeys::parts);
+        [("signing".to_owned(), own)].into_iter().chain(passkeys.iter().map(passkey_part)).chain(recovery)
     }
+}
+
+/// Returns the part of a passkey in a set's meaning.
+pub(super) fn passkey_part((credential, one): (&String, &Passkey)) -> (String, Value) {
+    let key = base64url::encoded(&one.key.to_cose());
+    (format!("passkey {credential}"), json!({"person": one.person, "name": one.name, "key": key}))
 }
 
 /// `[signing]`.
@@ -253,7 +268,8 @@ pub(super) fn read_signing(mut table: DocumentTable<'_>, findings: &mut Vec<Find
     let is_good = table.end(findings);
     let origins = origins?.into_iter().map(|(_, origin)| origin).collect();
     let (installation, rp_id) = (installation?.1, rp_id?.1);
-    let read = Signing { installation, rp_id, origins, synced: synced?, acts, passkeys: BTreeMap::new() };
+    let (passkeys, recovery) = (BTreeMap::new(), None);
+    let read = Signing { installation, rp_id, origins, synced: synced?, acts, passkeys, recovery };
     is_good.then_some(read)
 }
 
@@ -270,8 +286,8 @@ pub(super) fn read_passkey(
         super::rate::callers(&mut table, vec![person], known);
     }
     let name = table.required("name", DocumentTable::text);
-    let credential = table.required("credential", |table, name| bytes_of(table, name, MAX_CREDENTIAL_BYTES));
-    let key = table.required("key", |table, name| bytes_of(table, name, usize::MAX));
+    let credential = table.required("credential", |table, name| table.base64url(name, MAX_CREDENTIAL_BYTES));
+    let key = table.required("key", |table, name| table.base64url(name, usize::MAX));
     let proof = table.required("proof", |table, name| {
         let (place, text) = table.text(name)?;
         let proof = proof_of(&text);
@@ -329,15 +345,6 @@ fn passkey_of(
             None
         }
     }
-}
-
-fn bytes_of(table: &mut DocumentTable<'_>, name: &'static str, most: usize) -> Option<(PolicyPlace, String)> {
-    let (place, text) = table.text(name)?;
-    let is_good = base64url::decoded(&text).is_some_and(|bytes| bytes.len() <= most);
-    if !is_good {
-        table.fault(place, format!("`{name}` is not base64url without padding"), "copy it from the console again");
-    }
-    is_good.then_some((place, text))
 }
 
 fn proof_of(text: &str) -> Option<Assertion> {

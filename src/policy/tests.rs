@@ -13,6 +13,7 @@ mod fees;
 mod language;
 mod meaning;
 mod schema;
+mod recovery_keys;
 mod signing;
 mod times;
 mod windows;

@@ -13,6 +13,8 @@ word_enum! {
         List = "list",
         Signing = "signing",
         Passkey = "passkey",
+        Recovery = "recovery",
+        RecoveryKey = "recovery_key",
         Approval = "approval",
         Rule = "rule",
         Limit = "limit",
@@ -37,12 +39,13 @@ impl ValueKind {
         match self {
             ValueKind::Rate
             | ValueKind::Passkey
+            | ValueKind::RecoveryKey
             | ValueKind::Rule
             | ValueKind::Limit
             | ValueKind::Invariant
             | ValueKind::Test => Form::Listed,
             ValueKind::Approval | ValueKind::Group | ValueKind::List | ValueKind::Asset => Form::Named,
-            ValueKind::Value | ValueKind::Signing => Form::Single,
+            ValueKind::Value | ValueKind::Signing | ValueKind::Recovery => Form::Single,
         }
     }
 

@@ -320,7 +320,7 @@ impl Reload {
         }
         let (environment, replaces) = (self.stored.leading(), number(active.as_ref()));
         let succession = Succession { environment, replaces, from: &from, to: &to };
-        match activate::agreement(&self.node, &in_force.policies, succession).await {
+        match activate::agreement(&self.node, (&in_force.policies, &found.policies), succession).await {
             Ok(Some(agreed)) => self.activate(&found, active.as_ref(), Some(&agreed)).await,
             Ok(None) => true,
             Err(fault) => {

@@ -84,6 +84,9 @@ test("people enrol, sign what they see, and a call is sent by their signatures a
 
   const hold = await gate.holdSwap("signed-1");
   const [first, second] = pages;
+  await first.reload();
+  await first.getByRole("listitem").filter({ hasText: "key of ops-1" }).waitFor();
+  await first.getByText("sluice passkeys revokes, rotates or removes it").waitFor();
   await first.getByRole("link", { name: "Queue" }).click();
   await openHold(first, hold);
   const asked = first.waitForResponse(/\/challenge$/);

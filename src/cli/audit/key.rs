@@ -1,15 +1,12 @@
 //! `sluice audit key`: makes the key pair that signs checkpoints.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
 use ring::signature::KeyPair as _;
 
-use super::super::{ExitReason, new_ed25519_key, print};
+use super::super::{ExitReason, new_ed25519_key, print, write_new_file};
 use crate::audit::CheckpointKey;
 
 /// Make a key pair that signs checkpoints
@@ -38,10 +35,4 @@ pub(super) fn run(arguments: &AuditKeyArgs) -> anyhow::Result<ExitReason> {
         public.id()
     ))?;
     Ok(ExitReason::Done)
-}
-
-fn write_new_file(path: &PathBuf, mode: u32, text: &str) -> anyhow::Result<()> {
-    let failed = || format!("`{}` cannot be written; an existing key is never overwritten", path.display());
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).with_context(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)
 }

@@ -15,6 +15,7 @@ mod show;
 mod tail;
 mod verify;
 
+pub(super) use people::MEANING;
 pub(super) use proofs::read_checkpoint_key;
 pub(super) use verify::verified;
 

@@ -19,7 +19,7 @@ use crate::policy::ArchivedRules;
 
 /// The folder of archived sets beside the audit files, and the file with the meaning of one.
 const SETS: &str = "policies";
-const MEANING: &str = "meaning.json";
+pub(in crate::cli) const MEANING: &str = "meaning.json";
 
 #[derive(Debug, Args)]
 pub(super) struct PeopleArgs {
@@ -87,8 +87,8 @@ fn read_sets(folder: &Path, sets: &mut KnownSets, changed: &mut Vec<ChangedSet>)
         };
         match ArchivedRules::read(&text) {
             Ok(set) => {
-                if set.version != name {
-                    let why = format!("the digest of its content is {}: it was changed", set.version);
+                if set.version() != name {
+                    let why = format!("the digest of its content is {}: it was changed", set.version());
                     changed.push(ChangedSet { file, why });
                 }
                 sets.add(set);
@@ -139,7 +139,7 @@ impl ProvedPeople {
         if !self.report.acts.is_empty() {
             let unproved = self.report.unproved_acts();
             let proved = self.report.acts.len().saturating_sub(unproved);
-            text.push_str(&format!("{proved} signed acts of two people are proved, {unproved} are not\n"));
+            text.push_str(&format!("{proved} signed acts are proved, {unproved} are not\n"));
         }
         let unproved = self.report.unproved();
         let proved = self.report.payments.len().saturating_sub(unproved);

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::policy::{KnownNames, PolicyReading, read_policies};
 
 #[derive(Debug, Args)]
-pub(super) struct PolicySetting {
+pub(in crate::cli) struct PolicySetting {
     /// The configuration that names the issuers
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub(super) struct PolicySetting {
 }
 
 /// The names that policies may use.
-pub(super) struct SettingNames {
+pub(in crate::cli) struct SettingNames {
     pub catalog: Catalog,
     issuers: Vec<String>,
     can_share: bool,
@@ -42,7 +42,7 @@ impl PolicySetting {
         Ok(self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config))
     }
 
-    pub(super) fn names(&self) -> Result<SettingNames, Vec<Finding>> {
+    pub(in crate::cli) fn names(&self) -> Result<SettingNames, Vec<Finding>> {
         let config = self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config);
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
         let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
@@ -58,13 +58,13 @@ impl PolicySetting {
 }
 
 impl SettingNames {
-    pub(super) fn with<T>(&self, look: impl FnOnce(&KnownNames<'_>) -> T) -> T {
+    pub(in crate::cli) fn with<T>(&self, look: impl FnOnce(&KnownNames<'_>) -> T) -> T {
         let issuers: Vec<&str> = self.issuers.iter().map(String::as_str).collect();
         look(&KnownNames { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
     }
 
     /// Reads the folder, and with it a request to explain.
-    pub(super) fn read(&self, folder: &Path, given: Option<&String>) -> Result<PolicyReading, Vec<Finding>> {
+    pub(in crate::cli) fn read(&self, folder: &Path, given: Option<&String>) -> Result<PolicyReading, Vec<Finding>> {
         let asked =
             given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
         let files: Vec<PolicyText> = texts(folder)?.into_iter().chain(asked).collect();

@@ -33,6 +33,7 @@ const EVENTS = {
   unfrozen: ["Unfrozen", "good"],
   waits: ["New policies wait", "waits"],
   agreed: ["One approval of new policies", "waits"],
+  "recovery-signed": ["Recovery keys enrol passkeys", "warn"],
   "took-force": ["New policies in force", "note"],
   rebuilt: ["Store rebuilt from a journal", "note"],
   remembered: ["Restored to the store", "note"],

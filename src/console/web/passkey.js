@@ -127,11 +127,20 @@ export function passkeySection(app) {
     return [
       passkeys.length === 0
         ? h("p", {}, "The policies in force have no passkey of yours.")
-        : h(
-            "ul",
-            { class: "plain" },
-            passkeys.map(({ name }) => h("li", {}, name)),
-          ),
+        : [
+            h(
+              "ul",
+              { class: "plain" },
+              passkeys.map(({ name }) => h("li", {}, name)),
+            ),
+            h(
+              "p",
+              { class: "muted" },
+              "Lost one, changed the device, or leaving? Tell the authors of the policies: ",
+              h("code", {}, "sluice passkeys"),
+              " revokes, rotates or removes it, and refuses where too few people could sign afterwards.",
+            ),
+          ],
       isOfDomain(location.hostname, rpId)
         ? h("button", { type: "button", id: "enrol", onclick: () => enrol(person, signing, place) }, "Enrol a passkey…")
         : h("p", { class: "muted" }, `Passkeys of ${rpId} are used at ${origins.join(", ")}, not on this page.`),

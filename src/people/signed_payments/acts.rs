@@ -1,4 +1,5 @@
-//! Acts of two people: whether both signed exactly what the entry says, where the set in force wants that.
+//! Acts of two people: whether both signed exactly what the entry says, where the set in force wants that. And what recovery
+//! keys signed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,9 @@ use super::record::{ActEntry, PlacedEntry, SetEntry};
 use super::report::{ActProof, UnprovedAct};
 use crate::audit::EntryKind;
 use crate::base::ids::Environment;
+use crate::ledger::StoreTime;
 use crate::people::agreement::PEOPLE;
+use crate::people::key_recovery::{KeyRecoveryError, RecoveryTerms, SignedRecovery};
 use crate::people::signed_act::{PersonAct, SignedAct, SignedWord};
 use crate::policy::SignableAct;
 use crate::stations::hold::member_of;
@@ -55,6 +58,42 @@ impl<'w> PeopleWalk<'w> {
         let act = PersonAct::Activation { from, to: set.policy.clone() };
         let is_it = signed.act == act && self.is_proved && self.must_sign(SignableAct::Activation) == Some(true);
         is_it && self.signers(signed, &[self.environment, Environment::Production]).is_ok()
+    }
+
+    /// Proves that recovery keys of the set in force signed that this one follows it, and that it only adds passkeys; what they
+    /// signed for production holds for the sandbox.
+    pub(super) fn prove_recovery(
+        &mut self,
+        set: &SetEntry,
+        signed: &SignedRecovery,
+        (number, entry): (u64, &PlacedEntry),
+    ) -> ActProof {
+        let (signers, fault) = match self.recovery_signers(set, signed, entry.at) {
+            Ok(signers) => (signers, None),
+            Err(fault) => (Vec::new(), Some(fault)),
+        };
+        let (environment, at, place) = (self.environment, entry.at, entry.place.clone());
+        let act = format!("enrolment by recovery keys, of the set {}", set.policy);
+        ActProof { environment, number, at, place, act, signers, fault }
+    }
+
+    fn recovery_signers(
+        &mut self,
+        set: &SetEntry,
+        signed: &SignedRecovery,
+        at: StoreTime,
+    ) -> Result<Vec<(String, String)>, UnprovedAct> {
+        let known = &self.sets.sets;
+        let before = self.in_force.as_ref().and_then(|version| known.get(version)).filter(|_| self.is_proved);
+        let before = before.ok_or_else(|| UnprovedAct::NotVouched(self.in_force.clone().unwrap_or_default()))?;
+        let then = known.get(&set.policy).ok_or_else(|| UnprovedAct::UnknownSet(set.policy.clone()))?;
+        let environments = [self.environment, Environment::Production];
+        let (before, then) = ((&before.meaning, before.rules.signing.as_ref()), &then.meaning);
+        let keys = signed.verify(RecoveryTerms { environments: &environments, at, before, then })?;
+        if !self.recoveries.insert(signed.statement.digest()) {
+            return Err(KeyRecoveryError::Used.into());
+        }
+        Ok(keys.into_iter().map(|key| ("recovery key".to_owned(), key.to_owned())).collect())
     }
 
     /// Proves an act; `None` where it needed no signatures.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use record::PaymentRecord;
 pub use report::{ActProof, PaymentProof, PeopleReport, SetBreak, Unproved, UnprovedAct, VerifiedSigner, VoteFault};
 
-use crate::audit::{EntryKind, FlawPlace};
+use crate::audit::EntryKind;
 use crate::base::ids::{Environment, HoldId};
 use crate::policy::ArchivedRules;
 use record::{PeopleEntry, PlacedEntry, SentEntry, SetEntry, WrittenDecision};
@@ -36,7 +36,7 @@ impl KnownSets {
 
     /// Adds a set under the digest of what was read.
     pub fn add(&mut self, set: ArchivedRules) {
-        self.sets.insert(set.version.clone(), set);
+        self.sets.insert(set.version().to_owned(), set);
     }
 }
 
@@ -69,6 +69,8 @@ struct PeopleWalk<'w> {
     /// The holds of claims that wait.
     waiting: BTreeMap<&'w str, HoldId>,
     nonces: BTreeSet<&'w str>,
+    /// The statements of recovery keys that were used.
+    recoveries: BTreeSet<[u8; 32]>,
     /// The number of the last entry by which each freeze was made.
     frozen: BTreeMap<&'w str, u64>,
 }
@@ -85,13 +87,14 @@ impl<'w> PeopleWalk<'w> {
             holds: BTreeMap::new(),
             waiting: BTreeMap::new(),
             nonces: BTreeSet::new(),
+            recoveries: BTreeSet::new(),
             frozen: BTreeMap::new(),
         }
     }
 
     fn take(&mut self, number: u64, entry: &'w PlacedEntry, report: &mut PeopleReport) {
         let hold = match &entry.says {
-            PeopleEntry::TookForce(set) => return self.take_set(set, &entry.place, report),
+            PeopleEntry::TookForce(set) => return self.take_set(set, (number, entry), report),
             PeopleEntry::Held(held) => {
                 let asked = self.asked_by(&held.decision);
                 self.waiting.insert(&held.claim, held.hold.clone());
@@ -147,7 +150,11 @@ impl<'w> PeopleWalk<'w> {
             PeopleEntry::Incomplete(kind, hold) => {
                 match kind {
                     EntryKind::Sending => report.payments.push(incomplete(self.environment, (number, entry), *kind)),
-                    EntryKind::Unfrozen | EntryKind::Executed | EntryKind::Undone | EntryKind::Abandoned => {
+                    EntryKind::TookForce
+                    | EntryKind::Unfrozen
+                    | EntryKind::Executed
+                    | EntryKind::Undone
+                    | EntryKind::Abandoned => {
                         report.acts.push(self.incomplete_act(*kind, (number, entry)));
                     }
                     _ => {}
@@ -168,17 +175,20 @@ impl<'w> PeopleWalk<'w> {
         }
     }
 
-    fn take_set(&mut self, set: &'w SetEntry, place: &FlawPlace, report: &mut PeopleReport) {
+    fn take_set(&mut self, set: &'w SetEntry, (number, entry): (u64, &PlacedEntry), report: &mut PeopleReport) {
         let before = set.before.as_deref().unwrap_or(&set.policy);
         let in_force = self.in_force.clone().unwrap_or_else(|| before.to_owned());
         self.establish(before);
         let follows = in_force == before;
         if !follows {
             let (took, before) = (set.policy.clone(), before.to_owned());
-            report.breaks.push((place.clone(), SetBreak { took, before, in_force }));
+            report.breaks.push((entry.place.clone(), SetBreak { took, before, in_force }));
         }
+        let recovered = set.recovery.as_ref().map(|signed| self.prove_recovery(set, signed, (number, entry)));
+        let is_recovered = recovered.as_ref().is_some_and(|proof| proof.fault.is_none());
+        report.acts.extend(recovered);
         if self.in_force.as_deref() != Some(&set.policy) {
-            let is_signed = follows && self.is_signed(set);
+            let is_signed = follows && (is_recovered || self.is_signed(set));
             self.replace(&set.policy, is_signed);
         }
     }
@@ -190,8 +200,8 @@ impl<'w> PeopleWalk<'w> {
         }
     }
 
-    /// A set takes force: it is proved if it is one of the next that are vouched for, or if people of the proved set before
-    /// signed it. One that was in force before and was replaced is no next one.
+    /// A set takes force: it is proved if it is one of the next that are vouched for, or if people or recovery keys of the
+    /// proved set before signed it. One that was in force before and was replaced is no next one.
     fn replace(&mut self, policy: &str, is_signed: bool) {
         let vouched = &self.sets.vouched;
         let next = vouched.iter().enumerate().skip(self.furthest).find(|(_, vouched)| *vouched == policy);

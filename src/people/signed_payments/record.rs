@@ -10,6 +10,7 @@ use crate::audit::{EntryKind, FlawPlace};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId};
 use crate::ledger::{Number, Outstanding, StoreTime};
+use crate::people::key_recovery::SignedRecovery;
 use crate::people::signed_act::SignedAct;
 use crate::policy::{Operands, causes_digest};
 use crate::stations::claim::Owner;
@@ -54,6 +55,8 @@ pub(super) struct SetEntry {
     pub policy: String,
     pub before: Option<String>,
     pub signed: Option<SignedAct>,
+    /// The signatures of recovery keys.
+    pub recovery: Option<SignedRecovery>,
 }
 
 /// The entry by which the second of two people did something.

@@ -8,6 +8,7 @@ use crate::audit::{EntryKind, FlawPlace};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::ledger::StoreTime;
+use crate::people::key_recovery::KeyRecoveryError;
 use crate::stations::hold::SignedAmounts;
 
 /// What entries and archived sets prove of people.
@@ -19,11 +20,11 @@ pub struct PeopleReport {
     pub others: u64,
     /// Sets that took force in place of another set than the one in force.
     pub breaks: Vec<(FlawPlace, SetBreak)>,
-    /// The acts of two people that must be signed, and those of which it is not known.
+    /// The acts of two people that must be signed, and those of which it is not known; and what recovery keys signed.
     pub acts: Vec<ActProof>,
 }
 
-/// One act of two people.
+/// One act of two people, or of recovery keys.
 #[derive(Debug)]
 pub struct ActProof {
     pub environment: Environment,
@@ -31,7 +32,7 @@ pub struct ActProof {
     pub at: StoreTime,
     pub place: FlawPlace,
     pub act: String,
-    /// Each person, as in groups, and the name of the passkey.
+    /// Each person, as in groups, and the name of the passkey; or `recovery key`, and its id.
     pub signers: Vec<(String, String)>,
     /// Why it is not proved.
     pub fault: Option<UnprovedAct>,
@@ -50,6 +51,10 @@ pub enum UnprovedAct {
     OtherAct,
     #[error("{0} of 2 signatures are proved with keys of the set in force")]
     TooFew(usize),
+    #[error("the set that took force, {0}, is in none of the folders of archived sets, or was changed there")]
+    UnknownSet(String),
+    #[error("the signatures of recovery keys do not count: {0}")]
+    Recovery(#[from] KeyRecoveryError),
 }
 
 /// A set took force in place of another than the one in force: an activation between them is missing.

@@ -168,7 +168,7 @@ impl<'w> HoldStory<'w> {
         let (hold, fingerprint) = (&self.held.hold, self.held.fingerprint);
         let call = VotedCall { hold, fingerprint, amounts: &challenge.amounts, causes, figures };
         let other = || VoteFault::OtherSet(challenge.policy.clone());
-        let set = then.sets.get(&challenge.policy).filter(|set| then.proved.contains(set.version.as_str()));
+        let set = then.sets.get(&challenge.policy).filter(|set| then.proved.contains(set.version()));
         let ground = |set: &'_ ArchivedRules| set.rules.signing.clone().ok_or_else(other);
         let verify = |signing: &Signing| signed.verify(call, &vote.person, (then.environment, signing));
         verify(&ground(set.ok_or_else(other)?)?).map_err(|error| VoteFault::Then(error.to_string()))?;

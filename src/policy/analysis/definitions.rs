@@ -72,6 +72,10 @@ impl<'p> SetById<'p> {
             "approval" => self.set.rules.approvals.get(id).map(describe::approval),
             "signing" => self.set.rules.signing.as_ref().map(describe::signing),
             "passkey" => self.set.rules.signing.as_ref()?.passkeys.get(id).map(describe::passkey),
+            "recovery" => self.set.rules.signing.as_ref()?.recovery.as_ref().map(describe::recovery),
+            "recovery_key" => {
+                self.set.rules.signing.as_ref()?.recovery.as_ref()?.keys.get(id).map(describe::recovery_key)
+            }
             "description" => self.descriptions.get(id).map(|text| (*text).to_owned()),
             _ => None,
         }

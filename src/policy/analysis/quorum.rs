@@ -31,7 +31,17 @@ pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
         let finding = Finding::error(file, text).at(format!("{line}:{column}"));
         findings.push(finding.remedy("have more people enrol first"));
     }
+    findings.extend(too_few_recovery_keys(policies));
     findings
+}
+
+/// Returns a finding where fewer recovery keys are there than must sign.
+fn too_few_recovery_keys(policies: &Policies) -> Option<Finding> {
+    let recovery = policies.rules.signing.as_ref()?.recovery.as_ref()?;
+    let (needs, keys) = (recovery.needs, recovery.keys.len());
+    let (file, (line, column)) = policies.place_of("recovery", "").filter(|_| keys < needs)?;
+    let finding = Finding::error(file, format!("`needs` is {needs}, and the set has {keys} recovery keys"));
+    Some(finding.at(format!("{line}:{column}")).remedy("add `[[recovery_key]]` tables of `sluice recovery new`"))
 }
 
 fn unreachable_approvals(policies: &Policies) -> Vec<Finding> {

@@ -4,7 +4,7 @@ use super::language::{WORDS, all};
 use super::*;
 
 /// Each place where fields may stand: a set with one that nobody knows there, and where the schema speaks of it.
-const PLACES: [(&str, &str); 23] = [
+const PLACES: [(&str, &str); 25] = [
     ("[[rate]]\nzzzzzzzz = 1", "rate"),
     ("[[rule]]\nzzzzzzzz = 1", "rule"),
     ("[[limit]]\nzzzzzzzz = 1", "limit"),
@@ -14,6 +14,8 @@ const PLACES: [(&str, &str); 23] = [
     ("[list.x]\nzzzzzzzz = 1", "list"),
     ("[signing]\nzzzzzzzz = 1", "signing"),
     ("[[passkey]]\nzzzzzzzz = 1", "passkey"),
+    ("[recovery]\nzzzzzzzz = 1", "recovery"),
+    ("[[recovery_key]]\nzzzzzzzz = 1", "recovery_key"),
     ("[asset.x]\nzzzzzzzz = 1", "asset"),
     ("[value]\nzzzzzzzz = 1", "value"),
     ("[[test]]\nzzzzzzzz = 1", "test"),

@@ -3,38 +3,38 @@
 use super::*;
 use crate::base::webauthn::tests::soft_key::{SYNCED, SigningPage, SoftKey};
 
-const SIGNING: &str =
+pub(super) const SIGNING: &str =
     "[signing]\ninstallation = \"unit\"\nrp_id = \"example.com\"\norigins = [\"https://example.com\"]\n";
 const APPROVAL: &str = "[group.ops]\nmembers = [\"console:a\", \"console:b\", \"console:c\"]\n\
      [approval.two]\nof = \"ops\"\nn = 2\nexpires = \"8h\"\nsigned = true\n\
      [[rule]]\nid = \"r\"\neffect = \"hold\"\napproval = \"two\"\nwhen = { op = \"@money\" }\n";
 
-fn page() -> SigningPage {
+pub(super) fn page() -> SigningPage {
     SigningPage::of("example.com", "https://example.com")
 }
 
-fn keys() -> Vec<SoftKey> {
+pub(super) fn passkeys() -> Vec<SoftKey> {
     vec![SoftKey::es256(), SoftKey::eddsa(), SoftKey::es256()]
 }
 
 /// The set in which these people have these keys.
-fn set(signing: &str, passkeys: &[(&str, &SoftKey)]) -> String {
+pub(super) fn set(signing: &str, passkeys: &[(&str, &SoftKey)]) -> String {
     let passkeys = passkeys.iter().map(|(who, key)| key.enrolled(&format!("console:{who}"), &page()));
     format!("{signing}{APPROVAL}{}", passkeys.collect::<String>())
 }
 
-fn of_three(keys: &[SoftKey]) -> Vec<(&'static str, &SoftKey)> {
+pub(super) fn of_three(keys: &[SoftKey]) -> Vec<(&'static str, &SoftKey)> {
     ["a", "b", "c"].into_iter().zip(keys).collect()
 }
 
-fn compared(old: &str, new: &str) -> Difference {
+pub(super) fn compared(old: &str, new: &str) -> Difference {
     let known = KnownNames { catalog: catalog(), issuers: &["main", "console"], can_share: true };
     difference(&read_with(&[old], true).unwrap(), &read_with(&[new], true).unwrap(), &known)
 }
 
 #[test]
 fn a_set_loads_where_one_key_more_is_enrolled_than_must_sign() {
-    let keys = keys();
+    let keys = passkeys();
     let three = of_three(&keys);
     let policies = read_with(&[&set(SIGNING, &three)], true).unwrap();
     assert!(policies.rules.is_signed("two") && policies.rules.is_enrolled("console:a"));
@@ -51,7 +51,7 @@ fn a_set_loads_where_one_key_more_is_enrolled_than_must_sign() {
 
 #[test]
 fn a_key_is_its_person_s_and_of_this_domain() {
-    let keys = keys();
+    let keys = passkeys();
     let three = of_three(&keys);
     let good = set(SIGNING, &three);
     let with = |from: &str, to: &str| {
@@ -93,7 +93,7 @@ fn a_key_is_its_person_s_and_of_this_domain() {
 
 #[test]
 fn whoever_could_sign_besides_makes_a_set_looser() {
-    let keys = keys();
+    let keys = passkeys();
     let three = of_three(&keys);
     let now = set(SIGNING, &three);
     assert_eq!(compared(&now, &now).direction, Direction::Same);
@@ -138,7 +138,7 @@ fn whoever_could_sign_besides_makes_a_set_looser() {
 
 #[test]
 fn acts_are_signed_where_three_people_have_keys_and_their_removal_loosens() {
-    let keys = keys();
+    let keys = passkeys();
     let three = of_three(&keys);
     let signing = |acts: &str| format!("{SIGNING}acts = [{acts}]\n");
     let policies = read_with(&[&set(&signing("\"activation\", \"absent\""), &three)], true).unwrap();

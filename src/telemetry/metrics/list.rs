@@ -96,7 +96,7 @@ metrics! {
 
     holds: Counters "sluice_holds_total" ["environment", "what"] "Events of holds; `no-room`: a call was refused because its caller or environment had too many.";
     signatures_refused: Counters "sluice_signatures_refused_total" ["environment", "reason"]
-        "Signatures of votes that were refused: `stale`: no open challenge, or other policies; `copied`: the authenticator's counter stood still; `key`, `signature`, `statement`, `origin`, `unverified`, `synced`, `form`.";
+        "Signatures of votes that were refused: `stale`: no open challenge, or other policies; `copied`: the authenticator's counter stood still; `recovery`: signatures of recovery keys; `key`, `signature`, `statement`, `origin`, `unverified`, `synced`, `form`.";
     holds_open: Gauges "sluice_holds_open" ["environment"]
         "Holds that wait for approval or for release; 4096 means that many or more.";
     holds_open_since: Gauges "sluice_holds_open_since_timestamp_seconds" ["environment"]

@@ -4,6 +4,7 @@ mod attacks;
 mod awaited;
 mod callers;
 mod judging;
+mod key_recovery;
 mod newcomers;
 mod ordered;
 mod path;

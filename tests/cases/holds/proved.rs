@@ -332,7 +332,7 @@ fn sets_follow_each_other_from_the_root_and_root_makes_none() {
     let stranger = SoftKey::eddsa();
     parts[format!("passkey {credential}")]["key"] = json!(encoded(stranger.cose()));
     let forged = serde_json::to_vec(&parts).unwrap();
-    let forged_version = ArchivedRules::read(&forged).unwrap().version;
+    let forged_version = ArchivedRules::read(&forged).unwrap().version().to_owned();
     let copy = setup.path("swapped key");
     copy_folder(&folder, &copy);
     fs::write(meaning(&copy, &first), &forged).unwrap();

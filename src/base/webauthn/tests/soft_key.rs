@@ -106,11 +106,16 @@ impl SoftKey {
 
     pub(crate) fn sign_parts(&self, authenticator_data: Vec<u8>, client_data: Vec<u8>) -> SoftAssertion {
         let message = [authenticator_data.clone(), sha256(&client_data)].concat();
-        let signature = match &self.pair {
-            SoftPair::Curve(pair) => pair.sign(&SystemRandom::new(), &message).unwrap().as_ref().to_vec(),
-            SoftPair::Ed(pair) => pair.sign(&message).as_ref().to_vec(),
-        };
+        let signature = self.sign_bytes(&message);
         SoftAssertion { authenticator_data, client_data, signature }
+    }
+
+    /// Signs bytes as they are, as a key does that is no passkey.
+    pub(crate) fn sign_bytes(&self, message: &[u8]) -> Vec<u8> {
+        match &self.pair {
+            SoftPair::Curve(pair) => pair.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec(),
+            SoftPair::Ed(pair) => pair.sign(message).as_ref().to_vec(),
+        }
     }
 
     /// The table of the policies for a person who enrolled this key.
