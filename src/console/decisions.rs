@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::request::{ActRequest, environment as served, violated};
+use super::request::{ActRequest, environment as served, unreadable, violated};
 use super::server::{ConsoleServer, DecisionCache};
 use super::{history, render};
 use crate::adapters::audit::{Skip, read_backwards};
@@ -87,11 +87,11 @@ async fn read_earlier_counts(server: &ConsoleServer) -> Result<DecisionCache, Bo
         Ok(Ok(before)) => Ok(before),
         Ok(Err(error)) => {
             tracing::error!(%error, "cannot read the audit log");
-            Err(Box::new(history::unreadable()))
+            Err(Box::new(unreadable()))
         }
         Err(error) => {
             tracing::error!(%error, "a task that read the audit log failed");
-            Err(Box::new(history::unreadable()))
+            Err(Box::new(unreadable()))
         }
     }
 }

@@ -5,9 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::history::unreadable;
 use super::render::moment;
-use super::request::{ActRequest, store_failed};
+use super::request::{ActRequest, store_failed, unreadable};
 use super::state::ConsoleState;
 use crate::audit::{Entry, EntryKind, Hash};
 use crate::base::csv::csv_line;

@@ -14,7 +14,7 @@ use super::history_query::{SoughtEntries, invalid_position, parse_position, posi
 use super::payments::money_of_entries;
 use super::render;
 use super::render::name_of;
-use super::request::{ActRequest, environment as served, violated};
+use super::request::{ActRequest, environment as served, unreadable, violated};
 use super::server::ConsoleServer;
 use super::state::ConsoleState;
 use super::story;
@@ -34,7 +34,7 @@ const MAX_LIMIT: usize = 100;
 const MAX_HISTORY: usize = 500;
 
 /// A search: what, how many entries, from where, and how much is read for it.
-pub(super) struct Search {
+pub(super) struct HistorySearch {
     pub sought: SoughtEntries,
     pub limit: usize,
     pub after: Option<FilePosition>,
@@ -80,7 +80,7 @@ pub(super) async fn of_request(server: &ConsoleServer, asked: &ActRequest) -> Re
     let [environment, request] = asked.path.as_slice() else { return unknown() };
     let (Some(environment), Some(claim)) = (served(inside, environment), name_of(request)) else { return unknown() };
     let sought = SoughtEntries::of_claim(environment, claim);
-    let search = Search { sought, limit: MAX_HISTORY, after, budget: BUDGET };
+    let search = HistorySearch { sought, limit: MAX_HISTORY, after, budget: BUDGET };
     match find(server, asked, search).await {
         Ok((entries, None)) if entries.is_empty() && after.is_none() => unknown(),
         Ok((mut entries, next)) => {
@@ -101,7 +101,7 @@ fn answer(inside: &ConsoleState, entries: Vec<FoundEntry>, next: Option<FilePosi
 pub(super) async fn find_latest(
     server: &ConsoleServer,
     asked: &ActRequest,
-    search: Search,
+    search: HistorySearch,
 ) -> Result<(Vec<FoundEntry>, Option<FilePosition>), Box<Reply>> {
     let (mut entries, next) = find(server, asked, search).await?;
     // The order in the file is the order of writing to disk, which can differ slightly from the order of commits.
@@ -112,7 +112,7 @@ pub(super) async fn find_latest(
 async fn find(
     server: &ConsoleServer,
     asked: &ActRequest,
-    Search { sought, limit, after, budget }: Search,
+    HistorySearch { sought, limit, after, budget }: HistorySearch,
 ) -> Result<(Vec<FoundEntry>, Option<FilePosition>), Box<Reply>> {
     let busy = || {
         Box::new(error_json(
@@ -180,10 +180,6 @@ async fn find(
     }
 }
 
-pub(super) fn unreadable() -> Reply {
-    error_json(Code::AuditUnavailable, "the audit log cannot be read at the moment; nothing was done.", None)
-}
-
 /// Parses the entry of a line.
 pub(super) fn entry(line: &[u8]) -> Option<(Outstanding, Value)> {
     let Ok(LineBody::Entry(outstanding)) = read_line(line).map(|line| line.body) else { return None };
@@ -215,10 +211,11 @@ fn match_line(sought: &SoughtEntries, line: &[u8], needles: &[Vec<String>]) -> O
 }
 
 /// Parses a query into a search.
-fn parse_search(inside: &ConsoleState, query: &str) -> Result<Search, Violation> {
+fn parse_search(inside: &ConsoleState, query: &str) -> Result<HistorySearch, Violation> {
     let wrong = |name: &str, keyword, expected: &str| Violation::new(name, keyword, expected).inside(Where::Query);
     let pairs = pairs(query).ok_or_else(|| wrong("", "pattern", "form-encoded names and values, each name once"))?;
-    let mut search = Search { sought: SoughtEntries::default(), limit: DEFAULT_LIMIT, after: None, budget: BUDGET };
+    let mut search =
+        HistorySearch { sought: SoughtEntries::default(), limit: DEFAULT_LIMIT, after: None, budget: BUDGET };
     for (name, value) in &pairs {
         match name.as_str() {
             "limit" => {

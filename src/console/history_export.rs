@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::export::{self, ExportFile, MAX_ROWS, columns, csv, json_lines};
-use super::history::{FoundEntry, Search, find_latest};
+use super::history::{FoundEntry, HistorySearch, find_latest};
 use super::history_query::{SoughtEntries, invalid_position, parse_position, position_text};
 use super::request::{ActRequest, violated};
 use super::server::ConsoleServer;
@@ -69,7 +69,7 @@ fn row(FoundEntry { hash, json, .. }: FoundEntry) -> Value {
     row
 }
 
-fn parse(inside: &ConsoleState, asked: &ActRequest, filters: &Map<String, Value>) -> Result<Search, Violation> {
+fn parse(inside: &ConsoleState, asked: &ActRequest, filters: &Map<String, Value>) -> Result<HistorySearch, Violation> {
     let mut sought = SoughtEntries::default();
     for (name, value) in filters.iter().filter_map(|(name, value)| Some((name, value.as_str()?))) {
         sought.set(inside, name, value)?;
@@ -78,5 +78,5 @@ fn parse(inside: &ConsoleState, asked: &ActRequest, filters: &Map<String, Value>
         Some(after) => Some(parse_position(after).ok_or_else(invalid_position)?),
         None => None,
     };
-    Ok(Search { sought, limit: MAX_ROWS, after, budget: BUDGET })
+    Ok(HistorySearch { sought, limit: MAX_ROWS, after, budget: BUDGET })
 }

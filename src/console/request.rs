@@ -49,6 +49,11 @@ pub(super) fn environment(inside: &ConsoleState, name: &str) -> Option<Environme
     Environment::parse(name).filter(|environment| inside.environments.contains(environment))
 }
 
+/// Answers that the audit log cannot be read.
+pub(super) fn unreadable() -> Reply {
+    error_json(Code::AuditUnavailable, "the audit log cannot be read at the moment; nothing was done.", None)
+}
+
 /// Answers that the store failed; every act may be repeated.
 pub(super) fn store_failed(inside: &ConsoleState, fault: &StoreFault) -> Reply {
     inside.node.told_of(fault);

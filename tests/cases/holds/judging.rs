@@ -221,8 +221,8 @@ approval = "dual"
         assert_eq!(row(hold)["earlier"]["paid"], json!({ "count": 3, "amount": "300" }));
         assert_eq!(row(hold)["overLimit"], json!(false));
     }
-    // The limit has room for one of them, and neither of them counts yet.
-    let third = swap("e-3", "900").send(gate.production()).json()["hold"].clone();
+    // Alone it is more than the limit.
+    let third = swap("e-3", "1200").send(gate.production()).json()["hold"].clone();
     let third = row(&third);
     assert_eq!((&third["overLimit"], &third["equalPayment"]), (&json!(true), &json!(false)), "{third}");
     // A list that does not ask is not told, and a closed hold is not judged.
