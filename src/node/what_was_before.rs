@@ -22,7 +22,7 @@ use crate::ledger::{NodeId, Number, StoreFault};
 use crate::stations::claim::{self, Forgotten, Freeze};
 
 /// How long a gate waits for one that knows what was before, and does not run now.
-const WAITS_FOR_GATES: Duration = Duration::from_secs(30);
+const WAITS_FOR_GATES: Duration = Duration::from_secs(10);
 /// How long after a snapshot was shown to a gate it may be shown again.
 const SHOWN_AGAIN: Duration = Duration::from_secs(60);
 

@@ -83,7 +83,8 @@ impl SigningGround {
             let (installation, rp_id) = (text("/signing/installation")?, text("/signing/rpId")?);
             // The gate knows which keys may be synced.
             let synced = SyncedKeys::Allow;
-            let signing = Signing { installation, rp_id, origins, synced, acts, passkeys: BTreeMap::new() };
+            let signing =
+                Signing { installation, rp_id, origins, synced, acts, passkeys: BTreeMap::new(), recovery: None };
             Some(SigningGround { person: Owner::named(issuer, subject), signing })
         };
         read().context("the console's answer on signing cannot be read: this is not a Sluice console")
