@@ -276,8 +276,8 @@ fn where_a_journal_ends_before_the_other_begins_money_waits_for_people_and_all_k
         split(&upstream, "acknowledged", RULES);
     let (lost, waiting) = loses_one_and_holds_one(left, &follower, &right);
     have_all(&new, &["right"]);
+    let third = side(&upstream, (&_promoted.url(), "third"), "acknowledged", RULES).start().ready();
     right.signal("STOP");
-    let third = side(&upstream, (&_promoted.url(), "third"), "acknowledged", RULES).start();
     let nobody_s = paid(&third);
     while commits(&new) < commits(&old) {
         paid(&third);

@@ -170,6 +170,8 @@ fn a_redis_moves_into_an_embedded_store_and_back() {
     let (left, right) = (left.start(), right.start());
     let sent = upstreams.seen();
     for gate in [&left, &right] {
+        // The other gate has to tell it what happened meanwhile.
+        wait_until("the gate to use the store", || !told(&later.0.send(gate.production())).contains("UNAVAILABLE"));
         past.is_known(gate);
         assert_again(&later.1, &later.0.send(gate.production()));
     }
