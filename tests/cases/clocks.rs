@@ -149,18 +149,18 @@ fn leaps_while_the_other_gate_ends(signal: &str) {
     }
     assert_eq!(swaps(&left), CLOSED);
     assert_eq!(paid.send(left.production()).text(), first.text());
-    right.signal("-CONT");
+    right.signal("CONT");
     assert_eq!(upstream.seen().len(), 1);
 }
 
 #[test]
 fn a_redis_whose_clock_leaps_while_the_other_gate_is_killed_frees_nothing() {
-    leaps_while_the_other_gate_ends("-KILL");
+    leaps_while_the_other_gate_ends("KILL");
 }
 
 #[test]
 fn a_redis_whose_clock_leaps_while_the_other_gate_stands_still_frees_nothing() {
-    leaps_while_the_other_gate_ends("-STOP");
+    leaps_while_the_other_gate_ends("STOP");
 }
 
 #[test]
