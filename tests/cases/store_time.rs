@@ -260,11 +260,10 @@ fn people_have_no_clock_followed_but_as_they_committed() {
         gate.metric("sluice_store_clock_leaps_total{environment=\"production\"}") >= 2
     });
     for person in ["ops-1", "ops-2"] {
-        // Right before and right behind the word of people.
-        write(&redis, &[("skew", 450 * DAY * 1_000_000)]);
         let body = json!({"environment": "production", "scope": "clock", "reason": "the clock is right"});
         ask(&gate, "POST", "freezes/lift", &operator(person), Some(body));
     }
+    // The gate has not heard yet that it follows the clock.
     write(&redis, &[("skew", 450 * DAY * 1_000_000)]);
     wait_until("money to be closed again", || {
         let again = paid.send(gate.production());

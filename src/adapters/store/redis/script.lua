@@ -7,7 +7,7 @@
 --                      above, which the next number exceeds; rebuilding, the process that rebuilds the store, and
 --                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
 --                      the clock of the Redis, which leapt; epoch, how often people had it followed again (a gate
---                      believes it where its journal has the same);
+--                      believes both where its journal has the same);
 --                      promoted, when gates first met the run in use, if it is not the first one;
 --                      put, how many bytes were ever put into the outbox, and taken, how many left it; left, the
 --                      highest number that left it since the store was created or rebuilt; behind, the last number
@@ -538,12 +538,10 @@ local function commit()
       if not expected then
         error('a process that expects no time cannot correct it')
       end
-      if clock ~= followed then
-        corrections = { 'skew', text(skew + expected - clock) }
-      end
+    elseif what == 'correct_clock' then
+      corrections[#corrections + 1], corrections[#corrections + 2] = 'skew', text(tonumber(take()))
     elseif what == 'follow_clock' then
-      -- Time that was reported never runs back, so a clock that is behind stays corrected.
-      corrections = { 'skew', text(math.max(skew, 0)), 'epoch', text(epoch + 1) }
+      corrections[#corrections + 1], corrections[#corrections + 2] = 'epoch', text(epoch + 1)
     else
       error('a step that this script does not know')
     end
@@ -717,7 +715,8 @@ local function other_history(entry, number, said)
 end
 
 local function tell_roll(verdict, all)
-  local told = { verdict, tell(), text(clock), text(epoch), text(mark), redis.call('HGET', root, 'promoted') or '' }
+  local told = { verdict, tell(), text(clock), text(skew), text(epoch), text(mark) }
+  told[#told + 1] = redis.call('HGET', root, 'promoted') or ''
   told[#told + 1] = redis.call('HGET', root, 'generation') or ''
   told[#told + 1] = redis.call('HGET', root, 'run') or ''
   told[#told + 1] = redis.call('HGET', root, 'last') or '0'

@@ -142,6 +142,7 @@ impl Words {
             Step::After(time) => self.word("after").time(*time),
             Step::Above(number) => self.word("above").number(number.as_u64()),
             Step::KeepPace => self.word("keep_pace"),
+            Step::CorrectClock { micros } => self.word("correct_clock").shown(*micros),
             Step::FollowClock => self.word("follow_clock"),
             Step::Member { index, member } => self.word("member").word(index.as_str()).word(member),
             Step::NotMember { index, member } => self.word("not_member").word(index.as_str()).word(member),
