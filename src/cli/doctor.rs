@@ -145,7 +145,7 @@ async fn check_redis(
             "start the missing Sentinels or nodes of the cluster, and check the network between them, the gates and the Redis",
         );
     }
-    let store = RedisStore::new(redis.clone());
+    let store = RedisStore::new(redis.clone()).with_seals(seals(config)?);
     let sealed = sealed(Arc::new(RedisStore::new(redis)), config)?;
     for environment in report.environments.clone() {
         let is_served = config.environments.iter().any(|one| one.environment == environment);

@@ -183,6 +183,8 @@ word_enum! {
         Gone = "gone",
         /// The beginning of a journal for which a person opened money.
         Opened = "opened",
+        /// What is added to the clock of a store that leapt.
+        ClockCorrection = "clock-correction",
         /// What a person was asked to sign, until a vote uses it up.
         Challenge = "challenge",
         /// The last counter of a passkey.

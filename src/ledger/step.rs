@@ -44,8 +44,12 @@ pub enum Step {
     After(StoreTime),
     /// Lifts the number of this commit, and so of every later one, above this.
     Above(Number),
-    /// Has the store's time go on as the monotonic clock of the gate expects it, although the store's clock leapt.
+    /// Commits although the store's clock leapt, which makes other commits late.
     KeepPace,
+    /// Sets the microseconds that are added to the store's clock.
+    CorrectClock {
+        micros: i64,
+    },
     /// Has the store's time follow its clock again, whatever it shows.
     FollowClock,
     Member {
@@ -219,6 +223,7 @@ impl Step {
             | Step::After(_)
             | Step::Above(_)
             | Step::KeepPace
+            | Step::CorrectClock { .. }
             | Step::FollowClock
             | Step::Member { .. }
             | Step::NotMember { .. }

@@ -70,7 +70,7 @@ async fn doubt(clocks: &ClockWatch, dates: &HeardDates) -> Option<String> {
 
 impl Node {
     /// Closes the money of this gate, unless it is closed already.
-    async fn close_gate(&self, environment: Environment, why: &str) -> Result<(), StoreFault> {
+    pub(super) async fn close_gate(&self, environment: Environment, why: &str) -> Result<(), StoreFault> {
         if self.store.read(&Freeze::GateClock(self.id.clone()).key(environment)).await?.0.is_some() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Node;
 use super::journalling::{RecoverError, bring};
 use super::membership::{Membership, POLL_INTERVAL};
-use super::node_facts::NodeFacts;
+use super::node_facts::{NodeFacts, stated_lately};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Number, StoreFault};
@@ -34,10 +34,13 @@ impl StayingJournals {
             member.node != *id && heard.is_live(member) && !leaves
         };
         let staying: Vec<&Member> = heard.members.iter().filter(stays).collect();
-        let knows_as_early = |member: &Member| {
-            NodeFacts::read(&member.told).is_some_and(|facts| facts.journal_begins <= begin && !facts.is_journal_new)
+        // Its own word counts: what the store says of its journal, somebody may have written there.
+        let has_all = |member: &&&Member| {
+            let facts = stated_lately(heard, member);
+            let knows_as_early = |facts: &NodeFacts| facts.journal_begins <= begin && !facts.is_journal_new;
+            member.kept >= number && facts.is_some_and(|facts| facts.kept >= number && knows_as_early(&facts))
         };
-        let reached = staying.iter().filter(|member| member.kept >= number && knows_as_early(member)).count();
+        let reached = staying.iter().filter(has_all).count();
         let progress = staying.iter().fold(0_u64, |sum, member| sum.saturating_add(member.kept.as_u64()));
         StayingJournals { all: staying.len(), reached, progress }
     }

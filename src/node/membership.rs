@@ -12,7 +12,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::gates::OtherJournal;
-use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin};
+use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin, take_stated};
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
 use crate::adapters::random::nonce;
@@ -21,7 +21,7 @@ use crate::adapters::store::replica::Replica;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::base::json;
-use crate::ledger::{ClockLeap, Content, InstallationId, NodeId, Number, Sender, StoreFault, StoreTime};
+use crate::ledger::{Content, InstallationId, NodeId, Number, Sender, StoreFault, StoreTime};
 use crate::stations::claim::{Forgotten, Freeze, HeardGate};
 
 /// The heartbeat interval.
@@ -201,6 +201,9 @@ impl Membership {
                     Err(fault) => node.told_of(&fault),
                 }
             }
+            if node.clocks.leaps.waits_for_others(node.clock.elapsed()) {
+                pause = POLL_INTERVAL;
+            }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.store.doubted() => {}
@@ -249,7 +252,8 @@ impl Membership {
             // The journal may go on meanwhile: the two are about one number.
             (life.kept, life.newest) = (kept, Some(newest));
         }
-        let heard = self.store.beat(environment, &life).await?;
+        let mut heard = self.store.beat(environment, &life).await?;
+        take_stated(&mut heard);
         if self.served.contains(&environment) {
             node.heard.time(heard.at, node.clock.elapsed());
         }
@@ -332,6 +336,7 @@ impl Membership {
         let now = self.in_force.now();
         let HeardGate { sender, at, open_from, .. } = node.heard_itself(environment);
         let unlisted = node.metrics.unlisted_refusals().into_iter();
+        let (kept, acknowledges) = (node.audit.highest(environment), node.losses.acknowledged(environment));
         let facts = NodeFacts {
             software: env!("CARGO_PKG_VERSION").to_owned(),
             policies: now.policies.version().to_owned(),
@@ -342,13 +347,16 @@ impl Membership {
             open_from,
             journal_begins: self.replica.begin(environment).unwrap_or(Number::new(u64::MAX)),
             knows_up_to: self.knows_up_to(node, environment).unwrap_or_default(),
+            kept,
+            own: self.store.highest(environment),
+            acknowledges,
             is_journal_new: self.is_journal_new(node, environment),
             is_copy: self.is_copy.load(Ordering::Acquire),
             well_at: self.store.well_at(environment).filter(|_| matches!(self.closed_by(environment), Ok(None))),
             closed_by: self.closed_by(environment).ok().flatten(),
             leaves,
-            clock_leap_micros: self.store.leap(environment).map(ClockLeap::as_micros),
-            is_clock_settled: self.store.is_settled(environment),
+            clock: self.testimony(node, environment),
+            asks: node.clocks.leaps.question(environment),
             unlisted: unlisted.filter(|one| one.environment == environment.as_str()).take(MAX_REFUSALS).collect(),
         };
         let told = json::to_record(&facts, FACTS_FORMAT);
@@ -359,9 +367,9 @@ impl Membership {
             fresh: if environment == Environment::Production { String::new() } else { nonce().0 },
             installation: self.installation.clone().filter(|_| environment == Environment::Production),
             told,
-            acknowledges: node.losses.acknowledged(environment),
+            acknowledges,
             journal: node.journal.clone(),
-            kept: node.audit.highest(environment),
+            kept,
             newest: None,
         }
     }
@@ -402,7 +410,7 @@ fn heard_gate(member: &Member) -> Option<HeardGate> {
 
 fn other_journal(member: &Member) -> Option<OtherJournal> {
     let facts = NodeFacts::read(&member.told)?;
-    Some(OtherJournal { begins: facts.journal_begins, kept: member.kept })
+    Some(OtherJournal { begins: facts.journal_begins, kept: member.kept.min(facts.kept) })
 }
 
 fn forgotten(content: &Content) -> Forgotten {

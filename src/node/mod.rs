@@ -13,7 +13,7 @@
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
 //! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `what_was_before`, `recovery`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
-//! | `store_watch`, `clock_watch`, `date_check` | whether the store answers, accepts writes and is open for money; whether clocks leapt, or are wrong at a start |
+//! | `store_watch`, `clock_watch`, `clock_leaps`, `date_check` | whether the store answers, accepts writes and is open for money; whether clocks leapt, or are wrong at a start |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
 
 mod activations;
@@ -21,6 +21,7 @@ mod another_history;
 mod state;
 mod candidate;
 pub mod clock_watch;
+pub mod clock_leaps;
 pub mod date_check;
 mod contradictions;
 mod losses;

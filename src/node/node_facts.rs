@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::adapters::store::redis::HeartbeatReply;
+use super::clock_leaps::ClockTestimony;
+use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member};
 use crate::base::json;
 use crate::ledger::{JournalId, Number, StoreTime};
 use crate::stations::claim::Forgotten;
 use crate::telemetry::UnlistedRefusal;
 
 /// The format of [`NodeFacts`].
-pub(super) const FACTS_FORMAT: u64 = 7;
+pub(super) const FACTS_FORMAT: u64 = 8;
 /// The most unlisted refusals that a heartbeat states.
 pub(super) const MAX_REFUSALS: usize = 16;
 
@@ -32,6 +33,12 @@ pub struct NodeFacts {
     /// The number up to which its journal knows what was done with money. Less than it has, while money is closed behind a
     /// rebuild.
     pub knows_up_to: Number,
+    /// The number up to which its journal has every entry.
+    pub kept: Number,
+    /// The highest number of its own commits.
+    pub own: Number,
+    /// The latest loss that it knows of: it sends nothing more that it committed before.
+    pub acknowledges: Option<StoreTime>,
     /// Whether its journal has not met a store yet: an earlier journal of this node may be lost.
     pub is_journal_new: bool,
     /// Whether its audit folder is a copy, and no store has shown since that it is not an old one.
@@ -44,10 +51,10 @@ pub struct NodeFacts {
     pub leaves: bool,
     /// Refusals of upstream that the contract does not list.
     pub unlisted: Vec<UnlistedRefusal>,
-    /// How the store's clock differs from what the node's monotonic clock expects, where it leapt.
-    pub clock_leap_micros: Option<i64>,
-    /// Whether the node has compared the store's clock with its own since its start.
-    pub is_clock_settled: bool,
+    /// What the node says of the store's clock, once it has compared it with its own.
+    pub clock: Option<ClockTestimony>,
+    /// What it asks the others, while it sees the store's clock leap.
+    pub asks: Option<String>,
 }
 
 impl NodeFacts {
@@ -57,8 +64,121 @@ impl NodeFacts {
     }
 }
 
+/// Returns the facts of a gate that it stated lately. A time of its last heartbeat alone could be anybody's word.
+pub(super) fn stated_lately(heard: &HeartbeatReply, member: &Member) -> Option<NodeFacts> {
+    NodeFacts::read(&member.told).filter(|facts| heard.is_live(member) && heard.at.since(facts.at) < LAPSE)
+}
+
+/// Takes of a heartbeat's reply what the gates said themselves, where somebody may have written something else beside it.
+pub(super) fn take_stated(heard: &mut HeartbeatReply) {
+    for member in &mut heard.members {
+        let facts = NodeFacts::read(&member.told);
+        let stated = facts.as_ref().and_then(|facts| facts.acknowledges);
+        member.acknowledges = member.acknowledges.filter(|lost| stated == Some(*lost));
+        member.own = member.own.max(facts.map(|facts| facts.own).unwrap_or_default());
+    }
+}
+
 /// Returns the number behind which the earliest journal of a running gate begins.
 pub fn journals_begin(heard: &HeartbeatReply) -> Number {
     let live = heard.members.iter().filter(|member| heard.is_live(member));
     live.filter_map(|member| NodeFacts::read(&member.told)).map(|facts| facts.journal_begins).min().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapters::store::redis::HeartbeatVerdict;
+    use crate::ledger::NodeId;
+
+    impl NodeFacts {
+        pub fn of_test(begins: u64, own: u64) -> NodeFacts {
+            NodeFacts {
+                software: String::new(),
+                policies: String::new(),
+                contract: String::new(),
+                clock_micros: 0,
+                journal: JournalId::parse(&"a1".repeat(16)).unwrap(),
+                at: StoreTime::default(),
+                open_from: None,
+                journal_begins: Number::new(begins),
+                knows_up_to: Number::new(own),
+                kept: Number::default(),
+                own: Number::new(own),
+                acknowledges: None,
+                is_journal_new: false,
+                is_copy: false,
+                well_at: None,
+                closed_by: None,
+                leaves: false,
+                unlisted: Vec::new(),
+                clock: None,
+                asks: None,
+            }
+        }
+    }
+
+    fn facts(acknowledges: Option<StoreTime>, at: StoreTime) -> String {
+        json::to_record(&NodeFacts { acknowledges, at, ..NodeFacts::of_test(0, 9) }, FACTS_FORMAT)
+    }
+
+    /// A heartbeat's reply with one other gate, which was heard now as the store says.
+    fn heard(now: StoreTime, acknowledges: Option<StoreTime>, told: String) -> HeartbeatReply {
+        let member = Member {
+            node: NodeId::parse("other").unwrap(),
+            instance: "other".to_owned(),
+            beat: now,
+            highest: Number::new(2),
+            kept: Number::new(9),
+            own: Number::new(2),
+            run: String::new(),
+            acknowledges,
+            is_retired: false,
+            told,
+        };
+        HeartbeatReply {
+            verdict: HeartbeatVerdict::Well,
+            at: now,
+            clock: now,
+            generation: String::new(),
+            run: String::new(),
+            last: Number::new(9),
+            above: Number::default(),
+            lost: None,
+            members: vec![member],
+        }
+    }
+
+    fn at(seconds: i64) -> StoreTime {
+        StoreTime::of_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_gate_acknowledged_a_loss_only_if_it_said_so_itself() {
+        for (stated, stored, wanted) in [
+            (Some(Some(5)), Some(5), Some(5)),
+            (Some(Some(5)), Some(6), None),
+            (Some(Some(5)), None, None),
+            (Some(None), Some(5), None),
+            // Nobody with a key wrote its facts.
+            (None, Some(5), None),
+        ] {
+            let told = stated.map_or_else(String::new, |lost| facts(lost.map(at), at(5)));
+            let mut heard = heard(at(9), stored.map(at), told);
+            take_stated(&mut heard);
+            let member = &heard.members[0];
+            assert_eq!(member.acknowledges, wanted.map(at), "{stated:?} {stored:?}");
+            // It made more commits than the store says.
+            assert_eq!(member.own, Number::new(if stated.is_some() { 9 } else { 2 }));
+        }
+    }
+
+    #[test]
+    fn what_a_gate_said_long_ago_is_not_said_lately_by_a_heartbeat_of_somebody_else() {
+        for (said, wanted) in [(Some(100), true), (Some(96), true), (Some(95), false), (Some(0), false), (None, false)]
+        {
+            let heard = heard(at(100), None, said.map_or_else(String::new, |said| facts(None, at(said))));
+            assert_eq!(stated_lately(&heard, &heard.members[0]).is_some(), wanted, "{said:?}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use super::Node;
 use super::retry::Retry;
 use super::sign_act;
 use super::sign_act::{SaidWord, UnsignedAct};
+use super::store_time::correction_of;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
@@ -17,8 +18,8 @@ use crate::people::joint_act::{FirstSignature, JointAct, JointStep, PersonWord, 
 use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
 use crate::policy::{Policies, SignableAct};
 use crate::stations::claim::{
-    self, Claim, ClaimState, Forgotten, Freeze, Frozen, JointWord, OpenedBeginning, Owner, RecordMismatch,
-    ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
+    self, Claim, ClaimState, ClockCorrection, Forgotten, Freeze, Frozen, JointWord, OpenedBeginning, Owner,
+    RecordMismatch, ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
 };
 
 /// The most freezes in a list.
@@ -163,6 +164,12 @@ pub async fn unfreeze(
             let (opened, _) = node.store.read(&OpenedBeginning::key(environment)).await.map_err(done_in_part)?;
             let before = opened.map(|opened| opened.version);
             commit.steps.extend(OpenedBeginning::by_person(environment, freeze, before));
+        }
+        if *what == Freeze::Clock {
+            let (record, _) = node.store.read(&ClockCorrection::key(environment)).await?;
+            let before =
+                record.map(|record| correction_of(&record).map(|micros| (record.version, micros))).transpose()?;
+            commit.steps.extend(ClockCorrection::followed(environment, before));
         }
         let lifted = node.commit(commit).await;
         let lifted = if *what == Freeze::Restored { lifted.map_err(done_in_part) } else { lifted };

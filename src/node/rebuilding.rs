@@ -22,7 +22,7 @@ use crate::adapters::random;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RAN_WITHIN, RebuildRight, RebuiltStore};
 use crate::audit::{UnusedNumbers, unused_before};
 use crate::base::ids::Environment;
-use crate::ledger::{Content, NodeId, Number, Outstanding, StoreFault, StoreTime};
+use crate::ledger::{Content, NodeId, Number, Outstanding, Step, StoreFault, StoreTime};
 use crate::ports::AuditFault;
 use crate::stations::claim::{self, Forgotten, Freeze, MoneyAfterRebuild, OpenedBeginning};
 
@@ -143,7 +143,8 @@ impl<'h> NodesAtLoss<'h> {
         for member in &self.came {
             let known = committed.get(&member.node).copied().unwrap_or_default();
             // A commit that is on no disk was never sent; one that its own journal has may have been.
-            if member.own > known && member.kept >= member.own {
+            let kept = NodeFacts::read(&member.told).map_or(member.kept, |facts| facts.kept.max(member.kept));
+            if member.own > known && kept >= member.own {
                 let lacking =
                     format!("the journal of `{}` has commits behind {known} that the others lack", member.node);
                 let begins_later = NodeFacts::read(&member.told).is_some_and(|facts| facts.journal_begins > begin);
@@ -201,6 +202,7 @@ impl Membership {
         let mut commit = claim::rebuilt(environment, unused, money, &node.id);
         let opened = self.opened_beginning(environment)?;
         commit.steps.extend(opened.and_then(|opened| OpenedBeginning::narrowed(environment, begin, opened)));
+        commit.steps.extend(self.journalled_correction(environment)?.map(|micros| Step::CorrectClock { micros }));
         let commit = self.seals.sealed_commit(commit)?;
         let mut known = committed;
         for member in &gathered.came {

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use super::Node;
 use super::journalling::{RecoverError, bring};
 use super::membership::Membership;
-use super::node_facts::NodeFacts;
+use super::node_facts::{NodeFacts, stated_lately};
 use super::retry::Retry;
 use crate::adapters::audit::{another_history, entries_above};
 use crate::adapters::store::sealed::Seals;
@@ -84,8 +84,8 @@ impl Membership {
     /// Whether another gate runs whose journal knows as much as the store.
     async fn is_known_to_another(&self, environment: Environment, used: u64) -> Result<bool, StoreFault> {
         let heard = self.store.roll(environment).await?;
-        let knows = |told: &str| NodeFacts::read(told).is_some_and(|facts| facts.knows_up_to.as_u64() >= used);
-        Ok(heard.members.iter().any(|member| heard.is_live(member) && knows(&member.told)))
+        let knows = |facts: NodeFacts| facts.knows_up_to.as_u64() >= used;
+        Ok(heard.members.iter().any(|member| stated_lately(&heard, member).is_some_and(knows)))
     }
 
     /// Tells a store what this node's journal has, and returns whether all of it was told. `waits` is the closing, with its number.

@@ -2,13 +2,14 @@
 //! whose word counts against that clock.
 
 use super::Node;
+use super::clock_leaps::{ClockTestimony, LeapConsequence, OtherClocks};
 use super::clock_watch::DateTrust;
 use super::membership::Membership;
 use super::node_facts::NodeFacts;
 use crate::adapters::store::redis::{ALIKE_AT_START, HeartbeatReply};
 use crate::base::ids::Environment;
-use crate::ledger::{ClockLeap, StoreFault, StoreTime};
-use crate::stations::claim::Freeze;
+use crate::ledger::{Content, Number, Record, StoreFault, StoreTime};
+use crate::stations::claim::{ClockCorrection, Freeze};
 
 impl Membership {
     /// Decides from where the time of the store goes on, before anything else is asked of it. Nobody knows for how long the
@@ -55,19 +56,27 @@ impl Membership {
         environment: Environment,
         heard: &HeartbeatReply,
     ) -> Result<(), StoreFault> {
+        node.clocks.leaps.hears(environment, questions(node, heard));
         if !self.store.is_settled(environment) {
             let trust = node.clocks.trust_in(environment);
             if matches!(trust, DateTrust::Agrees | DateTrust::Unasked) {
                 self.store.settles(environment, of_day(node), trust == DateTrust::Agrees);
             }
         } else {
-            self.follows_people(node, environment)?;
+            let correction = self.correction(node, environment).await?;
+            self.follows_people(node, environment, correction)?;
             if self.store.has_foreign_time(environment) {
                 node.contradicted(environment, None, "it has a time that no gate can have told");
                 self.store.rights_time(environment).await?;
             }
             if self.served.contains(&environment) {
-                self.judges_clock(node, environment, heard).await?;
+                let numbers = (heard.last, self.replica.last(environment)?);
+                if correction.is_some_and(|micros| self.store.is_corrected_otherwise(environment, micros, numbers)) {
+                    let why = "its clock is corrected otherwise than any commit says";
+                    node.contradicted(environment, None, why);
+                    node.close_for_clock(environment, why, self.store.correction(environment)).await?;
+                }
+                self.judges_clock(node, environment, heard, correction).await?;
             }
         }
         if self.store.is_settled(environment) {
@@ -82,28 +91,85 @@ impl Membership {
         node: &Node,
         environment: Environment,
         heard: &HeartbeatReply,
+        correction: Option<i64>,
     ) -> Result<(), StoreFault> {
         let others = heard.members.iter().filter(|member| member.node != node.id && heard.is_live(member));
-        // A gate that has not compared its clock cannot say that nothing leapt.
-        let facts = others.filter_map(|member| NodeFacts::read(&member.told)).filter(|facts| facts.is_clock_settled);
-        let others: Vec<Option<ClockLeap>> =
-            facts.map(|facts| facts.clock_leap_micros.map(ClockLeap::of_micros)).collect();
-        if node.judge_clock(environment, self.store.leap(environment), &others).await? {
-            self.store.meets_clock(environment);
+        let told = others.clone().filter_map(|member| NodeFacts::read(&member.told)?.clock).collect();
+        let others = OtherClocks { running: others.count(), told };
+        let (own, right) = (self.store.compared_clock(environment), self.store.correction(environment));
+        let takes_time = || correction.is_some_and(|micros| self.store.meets_clock(environment, micros));
+        match node.judge_clock(environment, own, &others, right).await? {
+            LeapConsequence::KeepsOwn => {}
+            LeapConsequence::TakesTime => {
+                takes_time();
+            }
+            LeapConsequence::TakesTimeByPeople => {
+                let is_closed = self.replica.record(&Freeze::GateClock(node.id.clone()).key(environment))?.is_some();
+                if node.clocks.leaps.is_gate_opened(environment, is_closed) {
+                    takes_time();
+                } else if !is_closed {
+                    let why = "its monotonic clock differs by minutes from the clock of the store, which another gate finds right: \
+                               its machine was paused, or its clock is wrong";
+                    node.close_gate(environment, why).await?;
+                }
+            }
         }
         Ok(())
     }
 
-    /// Follows the clock of the Redis again where the journal has people's word for it: the store alone could say anything.
-    fn follows_people(&self, node: &Node, environment: Environment) -> Result<(), StoreFault> {
+    /// Follows the clock of the Redis again where the journal has people's word for it, and the correction that they left: the
+    /// store alone could say anything.
+    fn follows_people(&self, node: &Node, environment: Environment, correction: Option<i64>) -> Result<(), StoreFault> {
         let is_closed = self.replica.record(&Freeze::Clock.key(environment))?.is_some();
         let was_closed = node.clocks.is_closed(environment, is_closed);
-        if self.store.says_followed(environment) && was_closed && !is_closed {
-            self.store.meets_clock(environment);
+        let is_followed = self.store.says_followed(environment) && was_closed && !is_closed;
+        if is_followed && correction.is_some_and(|micros| self.store.meets_clock(environment, micros)) {
             node.clocks.is_opened(environment);
         }
         Ok(())
     }
+
+    /// Returns what this gate says of the clock of the store; `None` before it has compared it.
+    pub(super) fn testimony(&self, node: &Node, environment: Environment) -> Option<ClockTestimony> {
+        let answers = node.clocks.leaps.heard(environment);
+        self.store.compared_clock(environment).map(|compared| ClockTestimony::of(compared, answers))
+    }
+
+    /// Returns the correction of the clock as the journal has it; `None` where it has none.
+    pub(super) fn journalled_correction(&self, environment: Environment) -> Result<Option<i64>, StoreFault> {
+        let key = ClockCorrection::key(environment);
+        let Some(mut record) = self.replica.record(&key)? else { return Ok(None) };
+        if let Content::Whole(sealed) = &record.content {
+            record.content = Content::Whole(self.seals.open(&key, sealed.clone())?);
+        }
+        correction_of(&record).map(Some)
+    }
+
+    /// Returns the correction that commits made. One from before the journal began is read from the store; `None` where that
+    /// cannot be read, as before this gate has joined.
+    async fn correction(&self, node: &Node, environment: Environment) -> Result<Option<i64>, StoreFault> {
+        let journalled = self.journalled_correction(environment)?;
+        if journalled.is_some() || self.replica.begin(environment)? == Number::default() {
+            return Ok(Some(journalled.unwrap_or_default()));
+        }
+        let Ok((record, _)) = node.store.read(&ClockCorrection::key(environment)).await else { return Ok(None) };
+        Ok(record.map_or(Some(0), |record| correction_of(&record).ok()))
+    }
+}
+
+/// Reads the record of a correction, which is open.
+pub(super) fn correction_of(record: &Record) -> Result<i64, StoreFault> {
+    let read = match &record.content {
+        Content::Whole(bytes) => ClockCorrection::read(bytes),
+        Content::Spent => None,
+    };
+    read.ok_or_else(|| StoreFault::Broken("the correction of the store's clock cannot be read".to_owned()))
+}
+
+/// Returns what other gates ask of the clock of the store.
+fn questions(node: &Node, heard: &HeartbeatReply) -> Vec<String> {
+    let others = heard.members.iter().filter(|member| member.node != node.id && heard.is_live(member));
+    others.filter_map(|member| NodeFacts::read(&member.told)?.asks).collect()
 }
 
 fn of_day(node: &Node) -> StoreTime {

@@ -137,7 +137,8 @@ pub(super) fn open(
         (None, redis) => {
             let copies = u64::try_from(config.store.copies).unwrap_or(u64::MAX);
             let both = redis.zip(replica).ok_or(OpenNodeError::Redis(NotReady::Away))?;
-            let (store, replica) = (Arc::new(RedisStore::of_node(both.0, node.clone(), copies)), both.1);
+            let store = RedisStore::of_node(both.0, node.clone(), copies).with_seals(seals.clone());
+            let (store, replica) = (Arc::new(store), both.1);
             (store.clone(), Some((store, replica.clone())), replica)
         }
     };

@@ -1,6 +1,7 @@
 //! A clock that leaps closes money, and neither the leap nor the return frees anything or stops it for good. A machine that
 //! was paused, or whose clock is wrong at a start, sends nothing until it is known to be right.
 
+use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::json;
@@ -123,6 +124,43 @@ fn a_redis_whose_clock_leaps_frees_no_limit_with_two_gates() {
     let gates = ["left", "right"].map(|node| on_redis(node, &upstream, &redis));
     leaps_and_returns(2 * DAY, &gates, &clock);
     assert_eq!(upstream.seen().len(), 1);
+}
+
+/// The other gate ends before it could tell what it sees, and its last heartbeat counts for a while.
+fn leaps_while_the_other_gate_ends(signal: &str) {
+    let (upstream, clock) = (Upstream::start(), FalseClock::new());
+    let redis = Redis::start_with_clock(clock.clone());
+    let [left, right] =
+        ["left", "right"].map(|node| tight(setup(&upstream, &redis.url(), node)).sandbox(&upstream).start().ready());
+    let paid = swap();
+    let first = paid.send(left.production());
+    assert_eq!(told(&first), "200 - executed");
+    clock.leap(450 * DAY);
+    sleep(Duration::from_millis(900));
+    right.signal(signal);
+    for environment in ["production", "sandbox"] {
+        let frozen = format!("sluice_frozen{{environment=\"{environment}\",scope=\"clock\"}}");
+        wait_until("money to close", || {
+            // A claim outlives 450 days.
+            let again = paid.send(left.production());
+            assert!(again.text() == first.text() || told(&again).contains("STORE_UNAVAILABLE"), "{again}");
+            left.metric(&frozen) == 1
+        });
+    }
+    assert_eq!(swaps(&left), CLOSED);
+    assert_eq!(paid.send(left.production()).text(), first.text());
+    right.signal("CONT");
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_redis_whose_clock_leaps_while_the_other_gate_is_killed_frees_nothing() {
+    leaps_while_the_other_gate_ends("KILL");
+}
+
+#[test]
+fn a_redis_whose_clock_leaps_while_the_other_gate_stands_still_frees_nothing() {
+    leaps_while_the_other_gate_ends("STOP");
 }
 
 #[test]

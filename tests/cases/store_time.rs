@@ -199,3 +199,78 @@ fn a_store_whose_time_is_ahead_waits_for_a_date_at_a_start() {
     let people = ask(&gate, "GET", "freezes", &operator("ops-1"), None).json();
     assert_eq!(people["freezes"], json!([]), "{people}");
 }
+
+/// A gate that does not run, as somebody who can write the store makes it up: it says what a gate that runs once said.
+fn plants_gate(redis: &Redis, of: &str, name: &str, said: &str) {
+    let now = (now(redis) + 1) * 1_000_000;
+    let roll = format!("{ROOT}:n");
+    let its_own = redis.ask(&["HGET", &roll, of]).concat();
+    let run = its_own.split(' ').nth(2).unwrap();
+    redis.ask(&["HSET", &roll, name, &format!("ffff {now} {run}  {said}")]);
+}
+
+#[test]
+fn a_gate_that_somebody_made_up_is_no_witness_of_a_correction_that_nobody_committed() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let sealed = tight(setup(&upstream, &redis.url(), "left")).set("store", "seal_key", &"5e".repeat(32));
+    let gate = sealed.asks_date().start().ready();
+    let paid = swap();
+    let first = paid.send(gate.production());
+    let roll = redis.ask(&["HGET", &format!("{ROOT}:n"), "left"]).concat();
+    let said = roll.splitn(5, ' ').last().unwrap().to_owned();
+    plants_gate(&redis, "left", "right", &said);
+    wait_until("the store to take calls", || swaps(&gate) == FULL);
+    write(&redis, &[("skew", 450 * DAY * 1_000_000)]);
+    wait_until("money to close", || {
+        plants_gate(&redis, "left", "right", &said);
+        let again = paid.send(gate.production());
+        assert!(again.text() == first.text() || told(&again).contains("STORE_UNAVAILABLE"), "{again}");
+        is_closed(&gate)
+    });
+    assert_eq!(swaps(&gate), CLOSED);
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_small_correction_that_nobody_committed_closes_money() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = tight(setup(&upstream, &redis.url(), "left")).asks_date().start().ready();
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    // It is no leap.
+    write(&redis, &[("skew", 1_000_000)]);
+    wait_until("money to close", || is_closed(&gate));
+    assert!(says(&gate, "its clock is corrected otherwise than any commit says"), "{}", gate.stderr());
+    // Closing it put the correction right.
+    wait_until("the correction to be right", || redis.ask(&["HGET", ROOT, "skew"]).concat().trim() != "1000000");
+    unfreeze(&gate);
+    assert_eq!(swaps(&gate), FULL);
+}
+
+#[test]
+fn people_have_no_clock_followed_but_as_they_committed() {
+    let (upstream, clock) = (Upstream::start(), FalseClock::new());
+    let redis = Redis::start_with_clock(clock.clone());
+    let gate = tight(setup(&upstream, &redis.url(), "left")).start().ready();
+    let paid = swap();
+    let first = paid.send(gate.production());
+    clock.leap(DAY);
+    wait_until("money to close", || is_closed(&gate));
+    clock.leap(0);
+    wait_until("the return to be noticed", || {
+        gate.metric("sluice_store_clock_leaps_total{environment=\"production\"}") >= 2
+    });
+    for person in ["ops-1", "ops-2"] {
+        let body = json!({"environment": "production", "scope": "clock", "reason": "the clock is right"});
+        ask(&gate, "POST", "freezes/lift", &operator(person), Some(body));
+    }
+    // The gate has not heard yet that it follows the clock.
+    write(&redis, &[("skew", 450 * DAY * 1_000_000)]);
+    wait_until("money to be closed again", || {
+        let again = paid.send(gate.production());
+        assert!(again.text() == first.text() || told(&again).contains("STORE_UNAVAILABLE"), "{again}");
+        gate.metric("sluice_store_clock_leaps_total{environment=\"production\"}") >= 3 && is_closed(&gate)
+    });
+    assert_eq!(upstream.seen().len(), 1);
+    unfreeze(&gate);
+    assert_eq!(swaps(&gate), FULL);
+}

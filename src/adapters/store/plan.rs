@@ -124,7 +124,7 @@ impl<V: StoreView> Moment<'_, V> {
             Step::Version { key, version } => Ok(Come::guard(self.not_of_version(key, *version)?)),
             Step::Before(time) => Ok(Come::guard((self.now >= *time).then_some(ConflictCause::Time))),
             Step::After(time) => Ok(Come::guard((self.now < *time).then_some(ConflictCause::Time))),
-            Step::Above(_) | Step::KeepPace | Step::FollowClock => Ok(Come::guard(None)),
+            Step::Above(_) | Step::KeepPace | Step::CorrectClock { .. } | Step::FollowClock => Ok(Come::guard(None)),
             Step::Member { index, member } => {
                 let is = self.member(*index, member)?.is_some() || !self.knows_all;
                 Ok(Come::guard((!is).then_some(ConflictCause::Membership)))
@@ -409,6 +409,7 @@ pub(super) fn sensible(commit: &Commit) -> Result<(), StoreFault> {
             | Step::After(_)
             | Step::Above(_)
             | Step::KeepPace
+            | Step::CorrectClock { .. }
             | Step::FollowClock
             | Step::Member { .. }
             | Step::NotMember { .. }

@@ -2,30 +2,7 @@
 
 use super::*;
 use crate::base::json;
-use crate::ledger::JournalId;
 use crate::node::node_facts::FACTS_FORMAT;
-
-fn facts(begins: u64, own: u64) -> NodeFacts {
-    NodeFacts {
-        software: String::new(),
-        policies: String::new(),
-        contract: String::new(),
-        clock_micros: 0,
-        journal: JournalId::parse(&"a1".repeat(16)).unwrap(),
-        at: StoreTime::default(),
-        open_from: None,
-        journal_begins: Number::new(begins),
-        knows_up_to: Number::new(own),
-        is_journal_new: false,
-        is_copy: false,
-        well_at: None,
-        closed_by: None,
-        leaves: false,
-        unlisted: Vec::new(),
-        clock_leap_micros: None,
-        is_clock_settled: true,
-    }
-}
 
 fn written_facts(facts: &NodeFacts) -> String {
     json::to_record(facts, FACTS_FORMAT)
@@ -42,7 +19,7 @@ fn member(name: &str, begins: u64, own: u64) -> Member {
         run: String::new(),
         acknowledges: None,
         is_retired: false,
-        told: written_facts(&facts(begins, own)),
+        told: written_facts(&NodeFacts::of_test(begins, own)),
     }
 }
 
@@ -77,7 +54,7 @@ fn a_journal_that_was_not_told_before_the_loss_is_awaited_again() {
     let awaits = |names: &[&str]| {
         let nodes = names.iter().map(|name| (NodeId::parse(name).unwrap(), 4)).collect();
         let closed_by = Some(Forgotten { nodes, by_person: true, ..Forgotten::default() });
-        written_facts(&NodeFacts { closed_by, ..facts(6, 9) })
+        written_facts(&NodeFacts { closed_by, ..NodeFacts::of_test(6, 9) })
     };
     let untold = |came: &str, awaited: &[&str], has: u64| {
         let came = Member { told: awaits(awaited), ..member(came, 6, 9) };
@@ -98,10 +75,10 @@ fn a_journal_that_was_not_told_before_the_loss_is_awaited_again() {
 #[test]
 fn of_journals_that_know_as_much_one_leads_whose_gate_met_the_lost_store() {
     let met = |name: &str, facts: NodeFacts| Member { told: written_facts(&facts), ..member(name, 0, 9) };
-    let came_back = met("a", facts(0, 9));
-    let well = met("b", NodeFacts { well_at: Some(StoreTime::default()), ..facts(0, 9) });
-    let closed = met("c", NodeFacts { closed_by: Some(Forgotten::default()), ..facts(0, 9) });
-    let fuller = met("d", facts(0, 10));
+    let came_back = met("a", NodeFacts::of_test(0, 9));
+    let well = met("b", NodeFacts { well_at: Some(StoreTime::default()), ..NodeFacts::of_test(0, 9) });
+    let closed = met("c", NodeFacts { closed_by: Some(Forgotten::default()), ..NodeFacts::of_test(0, 9) });
+    let fuller = met("d", NodeFacts::of_test(0, 10));
     let leader = |came: &[&Member]| {
         let gathered = NodesAtLoss { lost: StoreTime::default(), came: came.to_vec(), missing: Vec::new() };
         gathered.leader().map(|member| member.node.to_string())

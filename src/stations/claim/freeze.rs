@@ -219,9 +219,15 @@ pub fn gate_clock_doubted(environment: Environment, reason: &str, node: &NodeId)
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// Closes money because the clock of the store leapt, and has the store's time go on as it was. Guarded: the freeze is as
-/// `before` says.
-pub fn clock_doubted(environment: Environment, before: Option<Number>, reason: &str, node: &NodeId) -> Commit {
+/// Closes money because the clock of the store leapt. `correction` has the store's time go on as it was, where the store does
+/// not do so by itself. Guarded: the freeze is as `before` says.
+pub fn clock_doubted(
+    environment: Environment,
+    before: Option<Number>,
+    reason: &str,
+    correction: Vec<Step>,
+    node: &NodeId,
+) -> Commit {
     let what = Freeze::Clock;
     let (key, keep, value) = (what.key(environment), Keep::Forever, written((BY, reason), None));
     let record = match before {
@@ -230,7 +236,7 @@ pub fn clock_doubted(environment: Environment, before: Option<Number>, reason: &
     };
     let add = Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO };
     let entry = Entry::of(EntryKind::Frozen).with("freeze", what.name()).with("by", BY).with("reason", reason);
-    let steps = vec![record, add, Step::KeepPace];
+    let steps = vec![record, add, Step::KeepPace].into_iter().chain(correction).collect();
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 

@@ -23,6 +23,7 @@ mod forgotten;
 mod gone;
 mod reconcile;
 mod freeze;
+mod clock_correction;
 mod commits;
 mod lease;
 mod opened_beginning;
@@ -38,6 +39,7 @@ mod told_claims;
 
 pub use attempt::{Committed, DoubtfulCommit, Proposal, Recorded, Settlement, SettlementPlace, propose};
 pub use bookings::{BookedWindow, Booking, Nonce};
+pub use clock_correction::ClockCorrection;
 pub use commits::{
     AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };

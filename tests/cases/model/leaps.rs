@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use sluice::adapters::store::redis::RAN_WITHIN;
-use sluice::ledger::{ClockAnchor, ClockLeap, NodeId, Number, StoreTime};
+use sluice::adapters::store::redis::{ComparedClock, RAN_WITHIN};
+use sluice::ledger::{ClockAnchor, NodeId, Number, StoreTime};
 use sluice::node::Node;
+use sluice::node::clock_leaps::{ClockTestimony, LeapConsequence, OtherClocks};
 use sluice::ports::Clock as _;
 use sluice::stations::claim::{self, Freeze, Owner};
 use tokio::task::JoinHandle;
@@ -34,12 +35,18 @@ const BEAT_WITHIN: Duration = Duration::from_secs(1);
 /// one, and for its silence.
 const SURE: u32 = 16;
 
-/// What the gates last told each other of the store's clock, and when.
-type ToldLeaps = Mutex<BTreeMap<usize, (Duration, Option<ClockLeap>)>>;
+/// What a gate last told the others of the store's clock, what it asked them, and when.
+struct ToldClock {
+    at: Duration,
+    clock: ClockTestimony,
+    asks: Option<String>,
+}
+
+type ToldClocks = Mutex<BTreeMap<usize, ToldClock>>;
 
 impl World {
     /// Compares the store's clock with the node's own, as long as each of its lives lasts.
-    async fn compare_clocks(self: Arc<World>, at: usize, told: Arc<ToldLeaps>) {
+    async fn compare_clocks(self: Arc<World>, at: usize, told: Arc<ToldClocks>) {
         loop {
             let books = {
                 let node = self.nodes[at].lock().unwrap();
@@ -66,7 +73,7 @@ impl World {
         }
     }
 
-    async fn compares(&self, books: Arc<Node>, at: usize, told: &ToldLeaps) {
+    async fn compares(&self, books: Arc<Node>, at: usize, told: &ToldClocks) {
         let (mut anchor, mut seen) = (None::<ClockAnchor>, 0);
         loop {
             sleep(BEAT).await;
@@ -77,17 +84,25 @@ impl World {
                 continue;
             }
             let shown = StoreTime::of_micros(self.clock.now().as_microsecond());
-            let own = anchor.get_or_insert(ClockAnchor::new(time, now)).leap(shown, (now, now));
+            let leap = anchor.get_or_insert(ClockAnchor::new(time, now)).leap(shown, (now, now));
+            let own = ComparedClock { clock: shown, leap };
             let others = {
                 let mut told = told.lock().unwrap();
-                told.insert(at, (now, own));
-                let others = told.iter().filter(|(other, (heard, _))| **other != at && now - *heard < RAN_WITHIN);
-                others.map(|(_, (_, leap))| *leap).collect::<Vec<_>>()
+                let others = told.iter().filter(|(other, told)| **other != at && now - told.at < RAN_WITHIN);
+                let (clocks, asks): (Vec<_>, Vec<_>) =
+                    others.map(|(_, told)| (told.clock.clone(), told.asks.clone())).unzip();
+                let clock = ClockTestimony::of(own, asks.into_iter().flatten().collect());
+                let asks = books.clocks.leaps.question(ENVIRONMENT);
+                told.insert(at, ToldClock { at: now, clock, asks });
+                OtherClocks { running: clocks.len(), told: clocks }
             };
-            seen = if own.is_some() { seen + 1 } else { 0 };
-            match books.judge_clock(ENVIRONMENT, own, &others).await {
-                Ok(false) => {}
-                Ok(true) => anchor = Some(ClockAnchor::new(time, now)),
+            seen = if leap.is_some() { seen + 1 } else { 0 };
+            match books.judge_clock(ENVIRONMENT, Some(own), &others, None).await {
+                Ok(LeapConsequence::KeepsOwn) => {}
+                Ok(LeapConsequence::TakesTime | LeapConsequence::TakesTimeByPeople) => {
+                    let wrong = format!("node {at} takes the time of a clock that leapt: {own:?}");
+                    self.upstream.wrong.lock().unwrap().push(wrong);
+                }
                 Err(_) => continue,
             }
             if seen >= SURE && self.frozen_since().await.is_none() {
@@ -154,7 +169,7 @@ fn no_history_of_leaps_breaks_a_promise() {
 fn history(seed: u64) -> usize {
     in_model_time(async move {
         let world = World::of(Fate::new(seed), ModelClock::leaping_seldom(seed), in_memory);
-        let told: Arc<ToldLeaps> = Arc::default();
+        let told: Arc<ToldClocks> = Arc::default();
         let alive: Vec<_> = (0..NODES).map(|at| tokio::spawn(Arc::clone(&world).keep_alive(at))).collect();
         let compared: Vec<_> =
             (0..NODES).map(|at| tokio::spawn(Arc::clone(&world).compare_clocks(at, told.clone()))).collect();

@@ -9,13 +9,13 @@ use std::time::Duration;
 use ::redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 
-use super::pace::ClockReading;
+use super::pace::{ClockReading, ComparedClock};
 use super::reader::{ReplyReader, unreadable};
 use super::script_args::Words;
 use super::{RedisStore, StoreFault, fault, root};
 use crate::adapters::clock::SystemClock;
 use crate::base::ids::Environment;
-use crate::ledger::{ClockLeap, InstallationId, JournalId, NodeId, Number, Sender, StoreTime};
+use crate::ledger::{InstallationId, JournalId, NodeId, Number, Sender, StoreTime};
 use crate::ports::Clock as _;
 
 /// A node without a heartbeat for this long counts as ended.
@@ -41,7 +41,7 @@ pub struct Life {
     pub installation: Option<InstallationId>,
     /// The latest loss that this node knows of: it sends nothing more that it committed before.
     pub acknowledges: Option<StoreTime>,
-    /// A description for people, as JSON.
+    /// The facts that it states of itself, as JSON.
     pub told: String,
     pub journal: JournalId,
     /// The number up to which the journal has every entry.
@@ -117,6 +117,7 @@ pub struct Member {
     pub acknowledges: Option<StoreTime>,
     /// Whether it ended in order after other journals had all that its own has.
     pub is_retired: bool,
+    /// The facts that it stated of itself; empty where somebody wrote them who has no seal key.
     pub told: String,
 }
 
@@ -166,8 +167,9 @@ impl RedisStore {
     pub async fn beat(&self, environment: Environment, life: &Life) -> Result<HeartbeatReply, StoreFault> {
         let Some(beliefs) = &self.beliefs else { return Err(no_node()) };
         let before = beliefs.at(environment).clone();
+        let told = self.seals.seal_facts((environment, &beliefs.node, &life.instance), &life.told)?;
         let words = Words::default().word(&life.instance).word(life.former.as_deref().unwrap_or_default());
-        let words = words.word(&life.fresh).number(micros(LAPSE)).word(&life.told);
+        let words = words.word(&life.fresh).number(micros(LAPSE)).word(&told);
         let words = words.number(before.seen.max(life.kept.as_u64()));
         let words = words.word(life.journal.as_str()).number(life.kept.as_u64());
         let words = words.word(before.generation.as_deref().unwrap_or_default());
@@ -239,7 +241,7 @@ impl RedisStore {
 
     /// Returns the same store as a process sees it that is not a node: it is answered in any state.
     pub fn without_node(&self) -> RedisStore {
-        RedisStore::new(self.shards.clone())
+        RedisStore::new(self.shards.clone()).with_seals(self.seals.clone())
     }
 
     /// Adds what this node knows from its own files: the highest number of its own commits, and the store that it met.
@@ -249,6 +251,11 @@ impl RedisStore {
             belief.has(highest);
             belief.generation = generation;
         }
+    }
+
+    /// Returns the highest number of this node's own commits.
+    pub fn highest(&self, environment: Environment) -> Number {
+        Number::new(self.beliefs.as_ref().map_or(0, |beliefs| beliefs.at(environment).highest))
     }
 
     /// Returns the identity of the store that this node last met.
@@ -291,14 +298,31 @@ impl RedisStore {
         self.doubted.notified().await;
     }
 
-    /// Returns how the clock of the Redis differs from what this gate expects, as the last heartbeat found it.
-    pub fn leap(&self, environment: Environment) -> Option<ClockLeap> {
-        self.pace(environment).leap()
+    /// Returns the clock of the store that this gate compared last, and how it differed from what the gate expects.
+    pub fn compared_clock(&self, environment: Environment) -> Option<ComparedClock> {
+        self.pace(environment).compared()
     }
 
-    /// Takes the time of the store at the last heartbeat as right, and expects it to go on from there.
-    pub fn meets_clock(&self, environment: Environment) {
-        self.pace(environment).meet();
+    /// Returns what must be added to the clock of the Redis for the time of the store to go on as this gate expects it.
+    pub fn correction(&self, environment: Environment) -> Option<i64> {
+        self.pace(environment).correction()
+    }
+
+    /// Whether the clock of the store has had another correction for a while than this one of the journal, which has all that
+    /// the store had before. `latest` is the latest number of the store, `kept` that of the journal.
+    pub fn is_corrected_otherwise(
+        &self,
+        environment: Environment,
+        journalled: i64,
+        (latest, kept): (Number, Number),
+    ) -> bool {
+        self.pace(environment).is_corrected_otherwise(journalled, latest, kept)
+    }
+
+    /// Takes the time of the store at the last heartbeat as right, and expects it to go on from there. Returns whether it did:
+    /// not where the clock has another correction than this one of the journal.
+    pub fn meets_clock(&self, environment: Environment, journalled: i64) -> bool {
+        self.pace(environment).meet(journalled)
     }
 
     /// Returns the stored time, and the clock of the Redis; this gate believes neither yet.
@@ -376,10 +400,11 @@ impl RedisStore {
             b"uncreated" => HeartbeatVerdict::Uncreated,
             _ => return Err(unreadable()),
         };
-        let (at, clock, epoch) = (self.hear(environment, told.time()?), told.time()?, told.number()?.as_u64());
+        let (at, clock) = (self.hear(environment, told.time()?), told.time()?);
+        let (correction, epoch) = (told.time()?.as_micros(), told.number()?.as_u64());
         let clock = StoreTime::of_micros(clock.as_micros().saturating_sub(shift));
         let stored = told.time()?;
-        self.pace(environment).compare(ClockReading { clock, at, stored, epoch, within });
+        self.pace(environment).compare(ClockReading { clock, at, stored, correction, epoch, within });
         let promoted = told.text()?.parse().ok().map(StoreTime::of_micros);
         if verdict == HeartbeatVerdict::Well {
             self.shards.fence().meets(environment, within.1, promoted.map(|promoted| at.since(promoted)));
@@ -395,6 +420,7 @@ impl RedisStore {
             let (run, acknowledges) = (told.text()?, told.text()?);
             let (is_retired, told) = (!told.text()?.is_empty(), told.text()?);
             let acknowledges = acknowledges.parse().ok().map(StoreTime::of_micros);
+            let told = self.seals.open_facts((environment, &node, &instance), told).unwrap_or_default();
             members.push(Member { node, instance, beat, highest, kept, own, run, acknowledges, is_retired, told });
         }
         members.sort_by(|one, other| one.node.cmp(&other.node));

@@ -42,12 +42,13 @@ pub use self::membership::{
     EntryMark, FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member, RAN_WITHIN,
 };
 use self::order::due_of;
-pub use self::pace::ALIKE_AT_START;
 use self::pace::StorePace;
+pub use self::pace::{ALIKE_AT_START, ComparedClock};
 use self::reader::{ReplyReader, read_conflicts, unreadable};
 pub use self::rebuild::{HeardCommits, RebuildRight, RebuiltStore};
 use self::script_args::Words;
 pub use self::transfer::import;
+use super::sealed::Seals;
 use super::{SWEEP, plan};
 use crate::adapters::redis::{Redis, ShardConnections};
 use crate::base::ids::Environment;
@@ -83,12 +84,19 @@ pub struct RedisStore {
     doubted: Notify,
     /// How many running gates must have an entry on disk before it leaves the outbox.
     copies: u64,
+    /// Seals what nodes state of themselves.
+    seals: Seals,
 }
 
 impl RedisStore {
     /// Creates the store of a registered node.
     pub fn of_node(shards: impl Into<ShardConnections>, node: NodeId, copies: u64) -> RedisStore {
         RedisStore { beliefs: Some(Beliefs::of(node)), copies, ..RedisStore::new(shards) }
+    }
+
+    /// Seals what nodes state of themselves, and believes nothing of it that is not sealed.
+    pub fn with_seals(self, seals: Seals) -> RedisStore {
+        RedisStore { seals, ..self }
     }
 
     /// Creates a store for a process that is not a node; it is answered even after a loss.
@@ -103,6 +111,7 @@ impl RedisStore {
             beliefs: None,
             doubted: Notify::new(),
             copies: 1,
+            seals: Seals::default(),
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::script_args::Words;
 use crate::adapters::clock::{Stopwatch, SystemClock};
-use crate::ledger::{ClockAnchor, ClockLeap, StoreTime};
+use crate::ledger::{ClockAnchor, ClockLeap, Number, StoreTime};
 use crate::ports::Clock as _;
 
 /// How much the clock of the Redis and that of this machine may differ at a start; as `Date` and the clock may.
@@ -46,6 +46,8 @@ struct PaceState {
     followed: Option<Duration>,
     /// Since when the stored time is ahead of all that gates tell.
     ahead: Option<Duration>,
+    /// Since when the clock has another correction than the journal says, and the latest number then.
+    corrected_otherwise: Option<(Duration, Number)>,
 }
 
 /// A heartbeat's view of the clock of the Redis.
@@ -56,10 +58,19 @@ pub(super) struct ClockReading {
     pub at: StoreTime,
     /// The stored time before that moment.
     pub stored: StoreTime,
+    /// The microseconds in `clock` that the store adds to the clock of the Redis.
+    pub correction: i64,
     /// Changes when people have the clock followed again.
     pub epoch: u64,
     /// The monotonic times before and after.
     pub within: (Duration, Duration),
+}
+
+/// A clock of the store that a gate compared with its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComparedClock {
+    pub clock: StoreTime,
+    pub leap: Option<ClockLeap>,
 }
 
 impl StorePace {
@@ -196,28 +207,62 @@ impl StorePace {
         ahead.zip(last).is_some_and(|(since, now)| now.saturating_sub(since) >= AHEAD_FOR)
     }
 
-    /// Takes the latest time of the store as right, and compares with it from now on.
-    pub fn meet(&self) {
+    /// Returns the correction with which the time of the store goes on as this gate expects it.
+    pub fn correction(&self) -> Option<i64> {
+        let state = self.state();
+        let (anchor, last) = (state.anchor?, state.last?);
+        let uncorrected = last.clock.as_micros().saturating_sub(last.correction);
+        Some(anchor.expected(last.middle()).as_micros().saturating_sub(uncorrected))
+    }
+
+    /// Whether the clock of the store has had another correction than this one of the journal for a while, and the journal has
+    /// all that the store had before. `latest` is the latest number of the store, `kept` that of the journal.
+    pub fn is_corrected_otherwise(&self, journalled: i64, latest: Number, kept: Number) -> bool {
         let mut state = self.state();
-        let Some(last) = state.last else { return };
+        let Some(last) = state.last.filter(|last| last.correction != journalled) else {
+            state.corrected_otherwise = None;
+            return false;
+        };
+        let (since, behind) = *state.corrected_otherwise.get_or_insert((last.within.1, latest));
+        let is_sure = last.within.1.saturating_sub(since) > JOURNALLED_WITHIN && kept >= behind;
+        if is_sure {
+            state.corrected_otherwise = None;
+        }
+        is_sure
+    }
+
+    /// Takes the latest time of the store as right, and compares with it from now on. Returns whether it did: not where the
+    /// clock has another correction than this one of the journal.
+    pub fn meet(&self, journalled: i64) -> bool {
+        let mut state = self.state();
+        let Some(last) = state.last.filter(|last| last.correction == journalled) else { return false };
         state.anchor = Some(last.anchor());
         (state.leap, state.followed, state.ahead) = (None, None, None);
         (state.is_settled, state.shift) = (true, 0);
         self.told.store(last.at.as_micros(), Ordering::SeqCst);
+        true
     }
 
-    pub fn leap(&self) -> Option<ClockLeap> {
-        self.state().leap
+    /// Returns the latest clock that was compared; `None` while none is.
+    pub fn compared(&self) -> Option<ComparedClock> {
+        let state = self.state();
+        let is_compared = state.is_settled && state.anchor.is_some() && state.followed.is_none();
+        state.last.filter(|_| is_compared).map(|last| ComparedClock { clock: last.clock, leap: state.leap })
     }
 }
 
 impl ClockReading {
-    /// The clock was read in the middle, as far as is known. The store's time may be ahead of it where it waits for it.
-    fn anchor(&self) -> ClockAnchor {
+    /// The monotonic time at which the clock was read, as far as is known.
+    fn middle(&self) -> Duration {
         let (from, to) = self.within;
+        from.saturating_add(to.saturating_sub(from) / 2)
+    }
+
+    /// The store's time may be ahead of its clock where it waits for it.
+    fn anchor(&self) -> ClockAnchor {
         let is_near = self.at.since(self.clock) <= ALIKE_AT_START;
         let time = if is_near { self.clock } else { self.at };
-        ClockAnchor::new(time, from.saturating_add(to.saturating_sub(from) / 2))
+        ClockAnchor::new(time, self.middle())
     }
 }
 
@@ -232,11 +277,12 @@ mod tests {
     /// A reading by a heartbeat of this many seconds after now.
     fn reading(clock: i64, at: i64, epoch: u64, later: u64) -> ClockReading {
         let then = SystemClock.elapsed() + Duration::from_secs(later);
-        ClockReading { clock: seconds(clock), at: seconds(at), stored: seconds(at), epoch, within: (then, then) }
+        let (clock, at) = (seconds(clock), seconds(at));
+        ClockReading { clock, at, stored: at, correction: 0, epoch, within: (then, then) }
     }
 
     fn leap(pace: &StorePace) -> Option<i64> {
-        pace.leap().map(|leap| (leap.as_micros() + 500_000).div_euclid(1_000_000))
+        pace.state().leap.map(|leap| (leap.as_micros() + 500_000).div_euclid(1_000_000))
     }
 
     /// A gate that goes on from second 1,000, and has compared the clock.
@@ -312,7 +358,7 @@ mod tests {
         pace.compare(reading(9_001, 1_005, 1, 5));
         assert!(pace.says_followed() && leap(&pace).is_none());
         // The journal says it.
-        pace.meet();
+        assert!(pace.meet(0));
         pace.compare(reading(9_002, 9_002, 1, 6));
         assert!(!pace.says_followed() && leap(&pace).is_none());
         // The journal does not say it.
@@ -321,6 +367,42 @@ mod tests {
         pace.compare(reading(90_011, 9_014, 2, 18));
         assert!(!pace.says_followed());
         assert_eq!(leap(&pace), Some(80_997));
+    }
+
+    #[test]
+    fn a_clock_is_met_only_with_the_correction_of_the_journal() {
+        let pace = settled(1_000, 1_000);
+        let corrected =
+            |clock: i64, correction: i64, later| ClockReading { correction, ..reading(clock, 1_004, 0, later) };
+        pace.compare(corrected(9_000, 7_996_000_000, 4));
+        assert!(!pace.meet(0) && leap(&pace) == Some(7_996));
+        // It would go on as expected without the correction.
+        assert!(pace.correction().unwrap().abs() < 1_000_000);
+        assert!(pace.meet(7_996_000_000) && leap(&pace).is_none());
+        // A small one is no leap. The journal may need long.
+        for (later, kept, wanted) in
+            [(5, 6, false), (15, 7, false), (16, 7, true), (17, 7, false), (28, 6, false), (29, 7, true)]
+        {
+            pace.compare(corrected(8_996 + i64::try_from(later).unwrap(), 7_997_000_000, later));
+            let is_found = pace.is_corrected_otherwise(7_996_000_000, Number::new(7), Number::new(kept));
+            assert_eq!(is_found, wanted, "{later}");
+            assert!(leap(&pace).is_none());
+        }
+        assert!(!pace.is_corrected_otherwise(7_997_000_000, Number::new(7), Number::new(7)));
+    }
+
+    #[test]
+    fn a_gate_compares_nothing_before_it_has_settled_and_while_people_s_word_is_awaited() {
+        let pace = StorePace::default();
+        assert_eq!(pace.compared(), None);
+        pace.begin(seconds(1_000), seconds(1_000));
+        pace.compare(reading(1_000, 1_000, 0, 0));
+        assert_eq!(pace.compared(), None);
+        pace.settle(seconds(1_000), true);
+        pace.compare(reading(1_001, 1_001, 0, 1));
+        assert_eq!(pace.compared(), Some(ComparedClock { clock: seconds(1_001), leap: None }));
+        pace.compare(reading(90_000, 1_002, 1, 2));
+        assert_eq!(pace.compared(), None);
     }
 
     #[test]

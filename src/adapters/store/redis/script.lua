@@ -7,7 +7,7 @@
 --                      above, which the next number exceeds; rebuilding, the process that rebuilds the store, and
 --                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
 --                      the clock of the Redis, which leapt; epoch, how often people had it followed again (a gate
---                      believes it where its journal has the same);
+--                      believes both where its journal has the same);
 --                      promoted, when gates first met the run in use, if it is not the first one;
 --                      put, how many bytes were ever put into the outbox, and taken, how many left it; left, the
 --                      highest number that left it since the store was created or rebuilt; behind, the last number
@@ -572,19 +572,19 @@ local function commit(behind, its_meta, now_here)
       other, following = read('<i8', steps, starts)
       number = math.max(number, other + 1)
     elseif what == 'k' then
-      -- Corrects the clock to the time that goes on.
+      -- The clock may have leapt: the time that the caller expects goes on.
       following = starts
       if not expected then
         error('a process that expects no time cannot correct it')
       end
-      if clock ~= followed then
-        corrections = { 'skew', text(skew + expected - clock) }
-      end
+    elseif what == 'C' then
+      local micros
+      micros, following = read('<i8', steps, starts)
+      corrections = with(corrections or {}, 'skew', text(micros))
     elseif what == 'f' then
-      -- Time that was reported never runs back, so a clock that is behind stays corrected.
       following = starts
       local epoch = tonumber(call('HGET', its_root, 'epoch') or 0)
-      corrections = { 'skew', text(math.max(skew, 0)), 'epoch', text(epoch + 1) }
+      corrections = with(corrections or {}, 'epoch', text(epoch + 1))
     else
       error('a step that this script does not know')
     end
@@ -804,7 +804,7 @@ end
 
 local function tell_roll(verdict, all)
   local epoch, promoted = redis.call('HGET', root, 'epoch') or '0', redis.call('HGET', root, 'promoted') or ''
-  local told = { verdict, tell(), text(clock), epoch, text(mark), promoted }
+  local told = { verdict, tell(), text(clock), text(skew), epoch, text(mark), promoted }
   told[#told + 1] = redis.call('HGET', root, 'generation') or ''
   told[#told + 1] = redis.call('HGET', root, 'run') or ''
   told[#told + 1] = redis.call('HGET', root, 'last') or '0'

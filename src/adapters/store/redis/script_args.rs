@@ -138,6 +138,7 @@ impl<'s> PackedSteps<'s> {
             Step::After(time) => self.letter(b'>').time(*time),
             Step::Above(number) => self.letter(b'^').number(number.as_u64()),
             Step::KeepPace => self.alone(b'k'),
+            Step::CorrectClock { micros } => self.letter(b'C').micros(*micros),
             Step::FollowClock => self.alone(b'f'),
             Step::Member { index, member } => self.letter(b'm').member(*index, member),
             Step::NotMember { index, member } => self.letter(b'n').member(*index, member),
