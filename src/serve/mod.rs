@@ -9,7 +9,7 @@
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
 //! | `lookups` | the workers that read upstream's lists: for unknown outcomes, and to follow payments |
 //! | `start_policies` | the policies that a start begins with |
-//! | `reload`, `reloadable` | reload changed files, all or nothing |
+//! | `reload`, `reloadable`, `file_watch` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
 //! | `probes` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`, on a listener of their own |
 //! | `retire` | takes the place of a gate that is gone for good, once, and hands its journal over |
@@ -22,6 +22,7 @@ mod dates;
 mod ending;
 mod embedded_start;
 mod embedded_store;
+mod file_watch;
 mod limits;
 mod lookups;
 mod node_settings;

@@ -18,8 +18,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
+use super::file_watch::{FileWatch, FilesStamp, stamp_files};
 use super::reloadable::{ReloadableParts, settings_needing_restart};
-use crate::adapters::file_stamp;
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::supervisor::Supervisor;
 use crate::base::digest::Fingerprint;
@@ -95,31 +95,6 @@ fn candidate(folder: &PolicyFolder, old: &Snapshot, new: &LoadedPolicies, since:
     let (old_catalog, new_catalog) = (&old.catalog, &new.catalog);
     let why = (old_catalog.binding() != new_catalog.binding(), old.policies.rules.must_sign(SignableAct::Activation));
     Candidate::of(Arc::new(new.policies.clone()), difference, &changes, why, since)
-}
-
-/// A stamp of all files; nothing if they could not be checked.
-type FilesStamp = Option<Fingerprint>;
-
-/// Decides when changed files are read.
-#[derive(Debug)]
-struct FileWatch {
-    /// The stamp of the last read.
-    read: FilesStamp,
-    /// The stamp of the last check.
-    last: FilesStamp,
-}
-
-impl FileWatch {
-    /// Returns whether the files have changed since the last read, and not since the last check.
-    fn is_due(&mut self, now: FilesStamp, is_asked: bool) -> bool {
-        let is_stable = now == self.last;
-        self.last = now;
-        let is_due = is_asked || (is_stable && now != self.read);
-        if is_due {
-            self.read = now;
-        }
-        is_due
-    }
 }
 
 impl Reload {
@@ -401,12 +376,6 @@ fn number(active: Option<&ActiveSet>) -> Number {
     active.map_or(Number::new(0), |active| active.number)
 }
 
-/// Returns a stamp of all files that can be reloaded.
-pub(super) fn stamp_files(folder: &PolicyFolder, files: &[PathBuf]) -> FilesStamp {
-    let (policies, others) = (folder.glance().ok()?, file_stamp::stamp_files(files).ok()?);
-    Some(Fingerprint::of(&[policies.to_hex().as_bytes(), others.to_hex().as_bytes()]))
-}
-
 /// Describes how a contract has changed.
 fn describe_contract_change(before: &Catalog, now: &Catalog) -> Option<String> {
     if before.digest() == now.digest() {
@@ -424,36 +393,4 @@ fn describe_contract_change(before: &Catalog, now: &Catalog) -> Option<String> {
         ("", removed) => format!("contract, without {removed}"),
         (added, removed) => format!("contract, with {added}, without {removed}"),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_being_written_is_not_read_before_it_is_stable() {
-        let seen = |text: &str| Some(Fingerprint::of(&[text.as_bytes()]));
-        let mut watch = FileWatch { read: seen("a"), last: seen("a") };
-        let looks = [
-            ("a", false, false),
-            ("a b", false, false),
-            ("a b c", false, false),
-            ("a b c", false, true),
-            ("a b c", false, false),
-            ("d", false, false),
-            ("a b c", false, false),
-            ("a b c", false, false),
-            // After SIGHUP, files are read at once.
-            ("e", true, true),
-            ("e", false, false),
-            ("f", false, false),
-            ("f", false, true),
-        ];
-        for (at, (now, is_asked, is_due)) in looks.into_iter().enumerate() {
-            assert_eq!(watch.is_due(seen(now), is_asked), is_due, "{at}");
-        }
-        // A folder that disappeared, and came back unchanged.
-        let looks = [None, None, None, seen("f"), seen("f"), seen("f")];
-        assert_eq!(looks.map(|now| watch.is_due(now, false)), [false, true, false, false, true, false]);
-    }
 }

@@ -27,7 +27,7 @@ pub struct KnownRecord {
 
 /// Whether the store has what the journal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Belief {
+pub(super) enum RecordBelief {
     Stands,
     /// The journal has a later version, or knows that there is no record any more. It may have gone on since the store
     /// answered.
@@ -43,21 +43,21 @@ pub(super) enum Belief {
 
 impl KnownRecord {
     /// Compares what the store has with what is known, both without what has expired at the same time.
-    pub(super) fn stands_for(&self, found: Option<&Record>) -> Belief {
+    pub(super) fn stands_for(&self, found: Option<&Record>) -> RecordBelief {
         let is_known = |found: &Record| self.begin < found.version && found.version <= self.up_to;
         let is_swept = |known: &Record| self.is_swept_ahead && known.content == Content::Spent;
         match (found, &self.record) {
-            (None, None) => Belief::Stands,
-            (None, Some(known)) => Belief::Missing { version: known.version, known_up_to: self.up_to },
-            (Some(found), None) if is_known(found) && !self.is_swept_ahead => Belief::Outdated,
-            (Some(found), Some(known)) if found.version < known.version => Belief::Outdated,
+            (None, None) => RecordBelief::Stands,
+            (None, Some(known)) => RecordBelief::Missing { version: known.version, known_up_to: self.up_to },
+            (Some(found), None) if is_known(found) && !self.is_swept_ahead => RecordBelief::Outdated,
+            (Some(found), Some(known)) if found.version < known.version => RecordBelief::Outdated,
             (Some(found), Some(known)) if found.version == known.version => {
                 let is_same = found.content == known.content || is_swept(known);
-                if is_same { Belief::Stands } else { Belief::Changed }
+                if is_same { RecordBelief::Stands } else { RecordBelief::Changed }
             }
             // The journal must have this version.
-            (Some(found), Some(_)) if found.version <= self.up_to => Belief::Changed,
-            (Some(_), _) => Belief::Stands,
+            (Some(found), Some(_)) if found.version <= self.up_to => RecordBelief::Changed,
+            (Some(_), _) => RecordBelief::Stands,
         }
     }
 }

@@ -22,7 +22,8 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce};
 
-use super::journalled_records::{Belief, JournalledRecords};
+pub use super::journalled_records::JournalledRecords;
+use super::journalled_records::RecordBelief;
 use super::packed::{self, PACKED};
 use super::sealed_place::{FORMAT, SEALED, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};
@@ -259,10 +260,10 @@ impl Sealed {
     }
 
     /// Compares what the store has at this time with what the journal has.
-    fn believes(&self, key: &RecordKey, found: Option<&Record>, now: StoreTime) -> Result<Belief, StoreFault> {
+    fn believes(&self, key: &RecordKey, found: Option<&Record>, now: StoreTime) -> Result<RecordBelief, StoreFault> {
         match self.journalled.as_ref().filter(|_| key.kind.is_journalled()) {
             Some(journalled) => Ok(journalled.known(key, now)?.stands_for(found)),
-            None => Ok(Belief::Stands),
+            None => Ok(RecordBelief::Stands),
         }
     }
 
@@ -278,10 +279,10 @@ impl Sealed {
         for _ in 0..MAX_READS {
             let (record, now) = self.inner.read(key).await?;
             match self.believes(key, record.as_ref(), now)? {
-                Belief::Stands => return Ok((record, now)),
-                Belief::Changed => break,
-                Belief::Outdated => outdated = record,
-                Belief::Missing { version, known_up_to } => {
+                RecordBelief::Stands => return Ok((record, now)),
+                RecordBelief::Changed => break,
+                RecordBelief::Outdated => outdated = record,
+                RecordBelief::Missing { version, known_up_to } => {
                     if self.is_written_behind(key, known_up_to).await? {
                         return Ok((record, now));
                     }
@@ -368,9 +369,9 @@ impl Sealed {
         let found = match (conflict.found, key) {
             (ConflictCause::Record(record), Some(key)) => {
                 let record = match self.believes(key, Some(&record), at)? {
-                    Belief::Stands => record,
-                    Belief::Changed | Belief::Missing { .. } => return Err(self.changed(key)),
-                    Belief::Outdated => self.read_believed(key).await?.0.ok_or_else(|| gone_meanwhile(key))?,
+                    RecordBelief::Stands => record,
+                    RecordBelief::Changed | RecordBelief::Missing { .. } => return Err(self.changed(key)),
+                    RecordBelief::Outdated => self.read_believed(key).await?.0.ok_or_else(|| gone_meanwhile(key))?,
                 };
                 ConflictCause::Record(self.open_record(key, record)?)
             }

@@ -2,6 +2,7 @@
 
 mod access;
 mod activation;
+mod cannot_run;
 mod commands;
 mod crowds;
 mod freezing;

@@ -8,6 +8,7 @@ use sluice::adapters::audit::audit_files;
 
 use super::{ask, console, freeze, in_doubt, lift, operator, swap};
 use crate::cases::rules::{allow, limit, ruled, swap_of};
+use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::shape::{operation, valid};
 use crate::support::{Act, Answer, Gate, Setup, Upstream};
@@ -161,7 +162,7 @@ fn a_rebuild_that_is_not_whole_stays_closed() {
     fs::remove_dir_all(setup.path("sluice-data")).unwrap();
 
     let gate = setup.start();
-    assert!(is_told(&gate, "are missing in the journal"));
+    wait_until("it to be told", || is_told(&gate, "are missing in the journal"));
     assert_closed(&gate, "sluice serve");
     assert_eq!(pay(&gate, "second"), "200 - executed", "what the journal knows is told");
     assert_eq!(pay(&gate, "first").get(..10), Some("503 FROZEN"));
