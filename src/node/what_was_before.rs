@@ -23,8 +23,15 @@ use crate::stations::claim::{self, Forgotten, Freeze};
 
 /// How long a gate waits for one that knows what was before, and does not run now.
 const WAITS_FOR_GATES: Duration = Duration::from_secs(10);
-/// How long after a snapshot was shown to a gate it may be shown again.
-const SHOWN_AGAIN: Duration = Duration::from_secs(60);
+/// How long after a snapshot was shown to a gate it is shown again; the pause doubles.
+const FIRST_PAUSE: Duration = Duration::from_secs(4);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// When a snapshot is shown to a gate again that did not take it.
+struct ShownTries {
+    next: Duration,
+    pause: Duration,
+}
 
 /// The beginnings of the journals of other gates.
 struct OtherBeginnings<'h> {
@@ -114,7 +121,7 @@ impl Membership {
         &self,
         node: &Arc<Node>,
         environment: Environment,
-        shown: &mut BTreeMap<(Environment, NodeId), Duration>,
+        shown: &mut BTreeMap<(Environment, NodeId), ShownTries>,
     ) -> Result<(), StoreFault> {
         if self.is_journal_new(node, environment) {
             return Ok(());
@@ -136,11 +143,21 @@ impl Membership {
             return Ok(());
         }
         let now = node.clock.elapsed();
-        shown.retain(|_, at| now.saturating_sub(*at) < SHOWN_AGAIN);
         let lacking = others.live.iter().filter(|(begins, _)| begin < *begins && *begins <= last);
-        let lacking = lacking.map(|(_, other)| (*other).clone());
-        let to: BTreeSet<NodeId> = lacking.filter(|other| !shown.contains_key(&(environment, other.clone()))).collect();
-        shown.extend(to.iter().map(|other| ((environment, other.clone()), now)));
+        let lacking: BTreeSet<NodeId> = lacking.map(|(_, other)| (*other).clone()).collect();
+        shown.retain(|(place, other), _| *place != environment || lacking.contains(other));
+        let mut to = BTreeSet::new();
+        for other in lacking {
+            let tries =
+                shown.entry((environment, other.clone())).or_insert(ShownTries { next: now, pause: FIRST_PAUSE });
+            if tries.next <= now {
+                *tries = ShownTries {
+                    next: now.saturating_add(tries.pause),
+                    pause: tries.pause.saturating_mul(2).min(LONGEST_PAUSE),
+                };
+                to.insert(other);
+            }
+        }
         self.show_snapshot(node, environment, SnapshotOccasion::Joining, to).await
     }
 

@@ -9,7 +9,7 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{console, lift};
 use super::doctor;
-use super::nodes::{CLOSED, all_have_it, have_all, paid, pair, says, setup, waiting};
+use super::nodes::{CLOSED, all_have_it, have_all, paid, pair, says, setup, waiting, without_what_was_before};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
@@ -46,20 +46,6 @@ fn are_known(gate: &Gate, calls: &[Call]) {
             answer == AGAIN
         });
     }
-}
-
-/// The snapshot of what was before its journal is lost, and what the gate made of it.
-fn without_what_was_before(stopped: Setup) -> Setup {
-    for found in fs::read_dir(stopped.path(FOLDER)).unwrap() {
-        let path = found.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        if name.starts_with("replica-") {
-            fs::remove_dir_all(path).unwrap();
-        } else if name.ends_with(".snapshot") {
-            fs::remove_file(path).unwrap();
-        }
-    }
-    stopped
 }
 
 /// Its files begin behind what all have.

@@ -310,8 +310,11 @@ fn a_name_is_borne_by_one_gate_at_a_time() {
     let again = killed.start();
     assert_eq!(told(&swap().send(again.production())), "200 - executed");
     again.signal("STOP");
-    let other = setup(&upstream, &redis.url(), "left").start().ready();
-    assert_eq!(told(&swap().send(other.production())), "200 - executed");
+    let other = super::console::console(setup(&upstream, &redis.url(), "left")).start();
+    // It came with an empty folder, and nobody tells it what was before.
+    wait_until("money to be closed", || told(&swap().send(other.production())) == "503 FROZEN unknown");
+    assert_eq!(super::console::lift(&other, serde_json::json!("restored")).json()["changed"], true);
+    wait_until("money to move", || told(&swap().send(other.production())) == "200 - executed");
     again.signal("CONT");
     assert!(!again.wait_end().success());
     assert!(says(&again, "another gate with the same `store.node`"));

@@ -36,6 +36,20 @@ pub(super) fn paid(gate: &Gate) -> Call {
     call
 }
 
+/// The snapshot of what was before its journal is lost, and what the gate made of it.
+pub(super) fn without_what_was_before(stopped: Setup) -> Setup {
+    for found in std::fs::read_dir(stopped.path("sluice-audit")).unwrap() {
+        let path = found.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.starts_with("replica-") {
+            std::fs::remove_dir_all(path).unwrap();
+        } else if name.ends_with(".snapshot") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    stopped
+}
+
 pub(super) fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
     ["left", "right"].map(|node| setup(upstream, &redis.url(), node).start().ready())
 }

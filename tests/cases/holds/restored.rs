@@ -115,7 +115,7 @@ fn open(gate: &Gate) {
 
 fn without_folder(stopped: Setup) -> Gate {
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
-    stopped.start().ready()
+    stopped.start()
 }
 
 /// People answer for what was before the journal's beginning; what it has of a hold since is whole.
@@ -126,16 +126,17 @@ fn holds_stand_as_they_stood_after_people_opened_money_for_a_beginning() {
     assert_eq!(swap("before", "50").send(first.production()).status, 201);
     all_have_it(&redis);
     let gate = without_folder(first.end());
+    wait_until("money to be closed", || is_frozen(&gate));
+    open(&gate);
+    wait_until("money to move", || swap("since", "50").send(gate.production()).status == 201);
     let waiting = held(&gate, "m-1");
     assert_eq!(say(&gate, "approve", &waiting, "ops-1").status, 200);
     all_have_it(&redis);
     redis.ask(&["FLUSHALL"]);
-    wait_until("money to be closed", || is_frozen(&gate));
-    open(&gate);
     stands(&gate, &waiting, "pending");
     all_agree(&gate, &waiting);
     assert_eq!(answered(&gate, &swap("m-1", "500")).status, 201);
-    assert_eq!(sent(&upstream), 2);
+    assert_eq!(sent(&upstream), 3);
 }
 
 /// The journal that people did not wait for may have a rejection, or that it was sent.
