@@ -128,10 +128,10 @@ fn a_redis_whose_clock_leaps_frees_no_limit_with_two_gates() {
 
 /// The other gate ends before it could tell what it sees, and its last heartbeat counts for a while.
 fn leaps_while_the_other_gate_ends(signal: &str) {
-    let (upstream, clock) = (Upstream::start(), FalseClock::new());
+    let (upstream, other, clock) = (Upstream::start(), Upstream::start(), FalseClock::new());
     let redis = Redis::start_with_clock(clock.clone());
     let [left, right] =
-        ["left", "right"].map(|node| tight(setup(&upstream, &redis.url(), node)).sandbox(&upstream).start().ready());
+        ["left", "right"].map(|node| tight(setup(&upstream, &redis.url(), node)).sandbox(&other).start().ready());
     let paid = swap();
     let first = paid.send(left.production());
     assert_eq!(told(&first), "200 - executed");
