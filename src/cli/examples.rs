@@ -269,7 +269,7 @@ mod tests {
     }
 
     /// Commands without rows or a verdict: they print a document, key or token, write a file, or run until they are ended.
-    const WITHOUT_FORMATS: [&str; 22] = [
+    const WITHOUT_FORMATS: [&str; 24] = [
         "audit key",
         "audit receipt",
         "audit tail",
@@ -283,6 +283,8 @@ mod tests {
         "openapi",
         "policy fields",
         "policy schema",
+        "recovery new",
+        "recovery sign",
         "serve",
         "simulate",
         "store backup",
