@@ -277,7 +277,7 @@ mod tests {
     }
 
     /// Commands without rows or a verdict: they print a document, key or token, write a file, or run until they are ended.
-    const WITHOUT_FORMATS: [&str; 23] = [
+    const WITHOUT_FORMATS: [&str; 25] = [
         "approvals signing-page",
         "audit key",
         "audit receipt",
@@ -292,6 +292,8 @@ mod tests {
         "openapi",
         "policy fields",
         "policy schema",
+        "recovery new",
+        "recovery sign",
         "serve",
         "simulate",
         "store backup",

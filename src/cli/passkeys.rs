@@ -16,8 +16,8 @@ use crate::adapters::policies::{PolicyText, placed, texts};
 use crate::base::finding::Finding;
 use crate::base::json::written_as::base64url;
 use crate::policy::{
-    EditedText, Passkey, Policies, PolicyReading, SignableAct, difference, read_policies, without_member,
-    without_passkeys,
+    EditedText, Passkey, Policies, PolicyReading, SignableAct, difference, enrolled_people, read_policies,
+    without_member, without_passkeys,
 };
 
 /// Change people's passkeys in the policies: enrol, rotate, revoke, leave
@@ -191,6 +191,7 @@ impl EditArgs {
             Ok(read) => read,
             Err(findings) => return refuse(&findings, &self.setting),
         };
+        is_of_person(change)?;
         let removed = removed(&old, change)?;
         let (changed, edits) = edited(files, change, &removed)?;
         let new = names.with(|known| read_policies(&changed, known));
@@ -249,6 +250,16 @@ impl EditArgs {
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
+}
+
+/// Checks that a new key is of the person whose former one goes.
+fn is_of_person(change: &KeyChange<'_>) -> anyhow::Result<()> {
+    let (Some(table), Some((person, _))) = (&change.added, change.removed) else { return Ok(()) };
+    let people = enrolled_people(table).context("the file of `--table` is not valid TOML")?;
+    match people.iter().find(|one| *one != person) {
+        Some(other) => bail!("the new passkey is of `{other}`, not of `{person}`"),
+        None => Ok(()),
+    }
 }
 
 /// Returns the credentials that go.
@@ -310,11 +321,8 @@ fn is_as_meant(
     if left.iter().any(|credential| !then.contains_key(*credential)) || removed.iter().any(|id| then.contains_key(id)) {
         bail!("{by_hand}");
     }
-    match (&change.added, added.as_slice(), change.removed) {
-        (Some(_), [one], Some((person, _))) if one.person != person => {
-            bail!("the new passkey is of `{}`, not of `{person}`", one.person)
-        }
-        (Some(_), [_], _) | (None, [], _) => {}
+    match (&change.added, added.as_slice()) {
+        (Some(_), [_]) | (None, []) => {}
         _ => bail!("the file of `--table` must have exactly one new table `[[passkey]]`"),
     }
     let changes = new.meaning.since(&old.meaning);

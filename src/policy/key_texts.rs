@@ -44,6 +44,15 @@ pub fn without_passkeys(text: &str, credentials: &BTreeSet<String>) -> Option<Ed
     Some(cut(text, cuts))
 }
 
+/// Returns the people whose passkeys a text has; `None` where the text is no TOML.
+pub fn enrolled_people(text: &str) -> Option<BTreeSet<String>> {
+    let tree = DeTable::parse(text).ok()?;
+    let passkeys = tree.get_ref().get("passkey").and_then(|value| value.get_ref().as_array());
+    let person =
+        |item: &Spanned<DeValue<'_>>| Some(item.get_ref().as_table()?.get("person")?.get_ref().as_str()?.to_owned());
+    Some(passkeys.into_iter().flatten().filter_map(person).collect())
+}
+
 /// Cuts a person out of all groups; `None` where the text is no TOML.
 pub fn without_member(text: &str, person: &str) -> Option<EditedText> {
     let tree = DeTable::parse(text).ok()?;
@@ -130,6 +139,7 @@ mod tests {
         let none = without_passkeys(&text, &only(&["C"])).unwrap();
         assert_eq!((none.text, none.edits.len()), (text.clone(), 0));
         assert_eq!(without_passkeys("[[", &only(&["A"])), None);
+        assert_eq!(enrolled_people(&text), Some(only(&["console:a", "console:b"])));
         // A table of another form is left to its author.
         let inline = "passkey = [{ person = \"console:a\", name = \"phone\", credential = \"A\" }]\n";
         assert_eq!(without_passkeys(inline, &only(&["A"])).unwrap().edits.len(), 0);

@@ -72,7 +72,7 @@ pub use explain::{Explanation, key_as_json, key_in_words};
 pub use history::DecisionHistory;
 pub use interval::Interval;
 pub use invariant::{Invariant, InvariantClaim};
-pub use key_texts::{EditedText, without_member, without_passkeys};
+pub use key_texts::{EditedText, enrolled_people, without_member, without_passkeys};
 pub use limit::{Limit, Max, Reservation};
 pub use limit_figures::{LimitFigures, LimitRoom, OverWindow, counts_calls};
 pub use list_names::ListNames;

@@ -32,7 +32,7 @@ pub(super) struct PlacedEntry {
 
 #[derive(Debug)]
 pub(super) enum PeopleEntry {
-    TookForce(SetEntry),
+    TookForce(Box<SetEntry>),
     Held(Box<HeldEntry>),
     Reopened(ReopenedEntry),
     Voted(Box<VotedEntry>),
@@ -202,7 +202,7 @@ fn parse_entry(entry: &Value) -> Option<PeopleEntry> {
     let kind = EntryKind::parse(entry.get("what")?.as_str()?)?;
     let hold = entry.get("hold").and_then(Value::as_str).and_then(HoldId::parse);
     let read = match kind {
-        EntryKind::TookForce => form(entry).map(PeopleEntry::TookForce),
+        EntryKind::TookForce => form(entry).map(|set| PeopleEntry::TookForce(Box::new(set))),
         EntryKind::Held => form(entry).map(|held| PeopleEntry::Held(Box::new(held))),
         EntryKind::Reopened => form(entry).map(PeopleEntry::Reopened),
         EntryKind::Voted => form(entry).map(|voted| PeopleEntry::Voted(Box::new(voted))),
