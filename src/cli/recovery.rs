@@ -43,7 +43,7 @@ pub(super) struct RecoveryArgs {
 #[derive(Debug, Subcommand)]
 enum RecoveryCommand {
     New(NewKeyArgs),
-    Sign(SignArgs),
+    Sign(EnrolmentSignArgs),
     HandIn(HandInArgs),
 }
 
@@ -74,7 +74,7 @@ enum AlgorithmArg {
 /// The new set is the one in force with these passkeys besides: nothing else can change. Everybody who signs gives the same
 /// files, set in force and end.
 #[derive(Debug, Args)]
-struct SignArgs {
+struct EnrolmentSignArgs {
     /// Files with the tables `[[passkey]]` to enrol, as the console's page writes them
     #[arg(value_name = "FILE", required = true)]
     tables: Vec<PathBuf>,
@@ -156,7 +156,7 @@ impl Enrolling {
     }
 }
 
-fn sign(arguments: &SignArgs) -> anyhow::Result<ExitReason> {
+fn sign(arguments: &EnrolmentSignArgs) -> anyhow::Result<ExitReason> {
     let key = read_key(&arguments.key)?;
     let enrolling = match enrolling(arguments)? {
         Ok(enrolling) => enrolling,
@@ -193,7 +193,7 @@ fn sign(arguments: &SignArgs) -> anyhow::Result<ExitReason> {
 }
 
 /// Reads the set in force, and adds the passkeys to it; the inner error has the findings in words.
-fn enrolling(arguments: &SignArgs) -> anyhow::Result<Result<Enrolling, String>> {
+fn enrolling(arguments: &EnrolmentSignArgs) -> anyhow::Result<Result<Enrolling, String>> {
     let path = match arguments.in_force.is_dir() {
         true => arguments.in_force.join(MEANING),
         false => arguments.in_force.clone(),

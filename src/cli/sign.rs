@@ -181,8 +181,9 @@ impl SignArgs {
         let call = ConsoleCall::post(format!("holds/{}/approve", vote.hold), body);
         Ok(match self.way.fetch(&call).await? {
             (200, answer) => {
-                let words = state_in_words(&answer["hold"]);
-                json!({ "hold": vote.hold, "changed": answer["changed"], "state": answer["hold"]["state"], "words": words })
+                let of = |pointer: &str| answer.pointer(pointer).cloned().unwrap_or_default();
+                let words = state_in_words(&of("/hold"));
+                json!({ "hold": vote.hold, "changed": of("/changed"), "state": of("/hold/state"), "words": words })
             }
             (status, answer) => json!({ "hold": vote.hold, "refused": refusal(status, &answer) }),
         })

@@ -23,7 +23,7 @@ const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The room for audit entries at this gate.
 #[derive(Debug)]
-pub struct EntryRoom {
+pub struct JournalRoom {
     /// The most entries about refused calls of an environment within an hour.
     refusals: usize,
     counted: Mutex<BTreeMap<Environment, RefusalHour>>,
@@ -42,9 +42,9 @@ struct RefusalHour {
     room: Arc<SharedRoom<Owner>>,
 }
 
-impl EntryRoom {
-    pub fn new(refusals: usize, folders: Vec<PathBuf>, kept_bytes: u64) -> EntryRoom {
-        EntryRoom { refusals, counted: Mutex::default(), folders, kept_bytes, is_short: AtomicBool::new(false) }
+impl JournalRoom {
+    pub fn new(refusals: usize, folders: Vec<PathBuf>, kept_bytes: u64) -> JournalRoom {
+        JournalRoom { refusals, counted: Mutex::default(), folders, kept_bytes, is_short: AtomicBool::new(false) }
     }
 
     /// Whether the rest of the disk is kept from this environment.
@@ -76,7 +76,10 @@ impl EntryRoom {
 
     /// Measures the free space as long as the process lives.
     pub async fn keep_measuring(self: Arc<Self>) {
-        while self.kept_bytes > 0 {
+        if self.kept_bytes == 0 {
+            return;
+        }
+        loop {
             let (folders, kept) = (self.folders.clone(), self.kept_bytes);
             let measured = spawn_blocking(move || {
                 let mut disks = folders.iter().filter_map(|folder| disk_space(folder).ok());
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_caller_leaves_others_room_for_entries_about_refused_calls() {
-        let room = EntryRoom::new(4, Vec::new(), 0);
+        let room = JournalRoom::new(4, Vec::new(), 0);
         let take = |environment, who, seconds| room.take(environment, &owner(who), Duration::from_secs(seconds));
         assert!(take(Environment::Sandbox, "a", 10) && take(Environment::Sandbox, "a", 11));
         assert!(!take(Environment::Sandbox, "a", 12), "the share is full");

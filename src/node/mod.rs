@@ -76,7 +76,7 @@ pub use activations::Activations;
 pub use candidate::Candidate;
 pub use clock_watch::ClockWatch;
 pub use contradictions::Contradictions;
-pub use entry_room::EntryRoom;
+pub use entry_room::JournalRoom;
 pub use exchange::{Exchange, tell_decided};
 pub use fact_cache::FactCache;
 pub use fresh_outcomes::FreshOutcomes;

@@ -12,7 +12,7 @@ use super::Exchange;
 use super::activations::Activations;
 use super::clock_watch::ClockWatch;
 use super::contradictions::Contradictions;
-use super::entry_room::EntryRoom;
+use super::entry_room::JournalRoom;
 use super::fact_cache::FactCache;
 use super::fresh_outcomes::FreshOutcomes;
 use super::gates::OtherGates;
@@ -63,7 +63,7 @@ pub struct Node {
     /// The room for the open holds of an environment.
     pub hold_room: HoldRoom,
     /// The room for audit entries.
-    pub entries: Arc<EntryRoom>,
+    pub entries: Arc<JournalRoom>,
     /// Beginnings of requestIds that belong to one caller.
     pub prefixes: Arc<RequestIdPrefixes>,
     /// The files of outcomes that could not be written to the store.

@@ -174,11 +174,11 @@ impl Membership {
         let heard = self.store.roll(environment).await?;
         let others = OtherBeginnings::of(&heard, (&node.id, begin));
         let is_waiting = now.saturating_sub(since) < WAITS_FOR_GATES;
-        if !others.earlier_live && !(others.earlier && is_waiting) {
-            self.close_for_beginning(node, environment, begin).await?;
-            return Ok(true);
+        if others.earlier_live || (others.earlier && is_waiting) {
+            return Ok(!is_waiting);
         }
-        Ok(!is_waiting)
+        self.close_for_beginning(node, environment, begin).await?;
+        Ok(true)
     }
 
     /// Closes money until people answer for what was before the journal. Awaited journals come first: they may open money.

@@ -121,10 +121,9 @@ pub(super) fn open(
     settings.follower = replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
     let open = || AuditFiles::open(settings.clone(), clock.clone());
     let audit = when_free(config, services, open, |fault| matches!(fault, OpenFault::Locked { .. }));
-    let audit = audit.map_err(OpenNodeError::Audit)?;
+    let audit = Arc::new(audit.map_err(OpenNodeError::Audit)?);
     workers.spawn_required("the audit log's writer", audit.ended());
     have_witnessed(config, &audit, clock.clone(), metrics, workers)?;
-    let audit = Arc::new(audit);
     let mut unverified = None;
     let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
         (Some(store), _) => {
@@ -136,8 +135,8 @@ pub(super) fn open(
         (None, redis) => {
             let copies = u64::try_from(config.store.copies).unwrap_or(u64::MAX);
             let both = redis.zip(replica).ok_or(OpenNodeError::Redis(NotReady::Away))?;
-            let store = RedisStore::of_node(both.0, node.clone(), copies).with_seals(seals.clone());
-            let (store, replica) = (Arc::new(store), both.1);
+            let store = Arc::new(RedisStore::of_node(both.0, node.clone(), copies).with_seals(seals.clone()));
+            let replica = both.1;
             (store.clone(), Some((store, replica.clone())), replica)
         }
     };

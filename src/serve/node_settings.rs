@@ -4,7 +4,7 @@ use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{AuditSettings, Checkpoints, SigningKey};
 use crate::config::{Config, LongestWrite, QuietTime, TimeoutsConfig, WebhookConfig};
 use crate::ledger::Keep;
-use crate::node::{ClockWatch, EntryRoom, Outlets};
+use crate::node::{ClockWatch, JournalRoom, Outlets};
 use crate::notify::Outlet;
 use crate::stations::claim::Terms;
 use crate::stations::hold::HoldRoom;
@@ -46,10 +46,10 @@ pub(super) fn clock_watch(config: &Config) -> ClockWatch {
     ClockWatch::comparing(uncompared.collect())
 }
 
-pub(super) fn entry_room(config: &Config) -> EntryRoom {
+pub(super) fn entry_room(config: &Config) -> JournalRoom {
     let kept = if config.environments.len() > 1 { config.audit.production_bytes } else { 0 };
     let folders = vec![config.audit.folder.clone(), config.store.folder.clone()];
-    EntryRoom::new(config.limits.refusals, folders, u64::try_from(kept).unwrap_or(u64::MAX))
+    JournalRoom::new(config.limits.refusals, folders, u64::try_from(kept).unwrap_or(u64::MAX))
 }
 
 pub(super) fn terms(config: &Config) -> Terms {

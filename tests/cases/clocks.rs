@@ -130,8 +130,13 @@ fn a_redis_whose_clock_leaps_frees_no_limit_with_two_gates() {
 fn leaps_while_the_other_gate_ends(signal: &str) {
     let (upstream, other, clock) = (Upstream::start(), Upstream::start(), FalseClock::new());
     let redis = Redis::start_with_clock(clock.clone());
-    let [left, right] =
-        ["left", "right"].map(|node| tight(setup(&upstream, &redis.url(), node)).sandbox(&other).start().ready());
+    let [left, right] = ["left", "right"].map(|node| {
+        tight(setup(&upstream, &redis.url(), node))
+            .sandbox(&other)
+            .set("sandbox", "credential", "a-token-of-sandbox")
+            .start()
+            .ready()
+    });
     let paid = swap();
     let first = paid.send(left.production());
     assert_eq!(told(&first), "200 - executed");

@@ -131,6 +131,8 @@ fn entries_that_nobody_has_close_money() {
         if is_lost {
             // It does not know what was before, and waits in vain for the other one.
             wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+        } else {
+            paid(&left);
         }
         let right = away.start();
         if is_lost {

@@ -34,6 +34,7 @@ mod packed;
 mod queries;
 mod repeated;
 mod replica_follower;
+mod sealed_facts;
 mod sealed_place;
 mod sealed_sum;
 mod sealing_key;

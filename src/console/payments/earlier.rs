@@ -41,11 +41,14 @@ pub(in crate::console) struct JudgedHold {
     pub earlier: Option<EarlierQuery>,
 }
 
+/// A payment by its time and number, the latest first, with its name and status.
+type SamePayment = (Reverse<(i64, u64)>, String, PaymentStatus);
+
 /// The earlier payments to one destination, in one currency.
 #[derive(Debug, Default)]
 struct EarlierPayments {
-    /// Those of the same amount, the latest first: their times, numbers, names and statuses.
-    same: Vec<(Reverse<(i64, u64)>, String, PaymentStatus)>,
+    /// Those of the same amount, the latest first.
+    same: Vec<SamePayment>,
     /// The sum of those that were paid.
     paid: Option<MoneySum>,
 }

@@ -65,10 +65,10 @@ fn whoever_could_enrol_besides_makes_a_set_looser() {
     let (none, two) = (set(SIGNING, &of_three(&people)), of(2, &[("a", &a), ("b", &b)]));
     let three = of(2, &[("a", &a), ("b", &b), ("c", &c)]);
     let table = [
-        (&none, &two, Direction::Loosens, "recovery key `a` is added (looser)"),
+        (&none, &two, Direction::Loosens, "recovery key `a` is added (allows more)"),
         (&two, &none, Direction::OnlyTightens, "recovery key `a` is removed"),
-        (&two, &three, Direction::Loosens, "recovery key `c` is added (looser)"),
-        (&two, &of(2, &[("a", &a), ("b", &c)]), Direction::Loosens, "recovery key `b` is another (looser)"),
+        (&two, &three, Direction::Loosens, "recovery key `c` is added (allows more)"),
+        (&two, &of(2, &[("a", &a), ("b", &c)]), Direction::Loosens, "recovery key `b` is another (allows more)"),
         (&three, &two, Direction::OnlyTightens, "recovery key `c` is removed"),
         (&three, &of(3, &[("a", &a), ("b", &b), ("c", &c)]), Direction::OnlyTightens, "3 recovery keys enrol together"),
         (&of(3, &[("a", &a), ("b", &b), ("c", &c)]), &three, Direction::Loosens, "2 recovery keys enrol together"),

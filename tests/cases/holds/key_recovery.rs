@@ -405,7 +405,7 @@ fn keys_are_rotated_revoked_and_taken_along_only_where_enough_people_can_sign_af
 
     let (code, out, err) =
         change(&["rotate", "--person", "people:ops-1", "--name", "a key", "--table", "new.toml", "--to", "rotated"]);
-    assert!(code == 0 && out.contains("the new passkey is added") && out.contains("(looser)"), "{out}{err}");
+    assert!(code == 0 && out.contains("the new passkey is added") && out.contains("(allows more)"), "{out}{err}");
     assert_eq!(of_ops_1("rotated"), 1);
     let (code, out, err) = change(&["enrol", "--table", "new.toml", "--to", "enrolled"]);
     assert!(code == 0, "{out}{err}");

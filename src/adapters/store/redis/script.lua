@@ -36,9 +36,9 @@
 --                      another node was told of; state is `retired` if every such node was told that it retired
 --   root:t             hash: number -> 'number at node entry', while the store is lost: entries that one journal lends
 --                      to another, each by the number of the one before it; 'none' where it cannot
---   root:u             hash: part -> 'lost instance nth node number NODE...' and, behind a line feed, bytes: the part that
---                      is shown of the snapshot up to that number, to these nodes; while the store is being rebuilt, or,
---                      with '-' for the time of the loss, to gates whose journals begin in the middle
+--   root:u             hash: part -> 'lost instance nth node number NODE...' and, behind a line feed, bytes: the part
+--                      that is shown of the snapshot up to that number, to these nodes; while the store is rebuilt,
+--                      or, with '-' for the time of the loss, to gates whose journals begin in the middle
 --   root:v             hash: NODE -> 'instance nth', the parts that it has taken
 -- No key has a Redis expiry: Redis measures it by another clock than commits use, and may evict such keys.
 --
