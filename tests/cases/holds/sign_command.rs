@@ -225,7 +225,8 @@ fn the_page_is_believed_only_for_what_was_computed_here() {
     // Other pages of the browser reach nothing.
     let signing = waiting();
     let (secret, own) = (signing.bearer(), signing.origin());
-    let refused: [(&str, &str, &[(&str, &str)]); 7] = [
+    type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+    let refused: [Asked<'_>; 7] = [
         ("GET", "/task", &[]),
         ("GET", "/task", &[("Authorization", "Bearer 0")]),
         ("GET", "/task", &[("Authorization", &secret), ("Host", "sluice.example.com")]),

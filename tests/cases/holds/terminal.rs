@@ -44,22 +44,22 @@ impl Signing {
         let url = format!("http://{console}");
         let mut command = sluice(&[words, &["--page", PAGE, "--console", &url]].concat());
         command.env("SLUICE_TOKEN", token).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.as_mut().unwrap());
-        let mut shown = String::new();
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let child = command.spawn().unwrap();
+        let mut signing = Signing { child, shown: String::new(), listener: nowhere, secret: String::new() };
+        let mut lines = BufReader::new(signing.child.stdout.as_mut().unwrap());
         loop {
             let mut line = String::new();
             if lines.read_line(&mut line).unwrap() == 0 {
-                return Err(ended(child));
+                return Err(signing.end());
             }
             if let Some((port, secret)) = line.trim().strip_prefix("http://localhost:").and_then(|l| l.split_once("/#"))
             {
-                let listener = SocketAddr::from(([127, 0, 0, 1], port.parse().unwrap()));
-                let secret = secret.to_owned();
-                drop(lines);
-                return Ok(Signing { child, shown, listener, secret });
+                signing.listener.set_port(port.parse().unwrap());
+                signing.secret = secret.to_owned();
+                return Ok(signing);
             }
-            shown.push_str(&line);
+            signing.shown.push_str(&line);
         }
     }
 
@@ -113,16 +113,11 @@ impl Signing {
     }
 
     pub(super) fn end(self) -> (i32, String) {
-        ended(self.child)
+        let (mut child, mut said) = (self.child, String::new());
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (child.wait().unwrap().code().unwrap(), said)
     }
-}
-
-/// The exit code, and all that is still said.
-fn ended(mut child: Child) -> (i32, String) {
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    (child.wait().unwrap().code().unwrap(), said)
 }
 
 /// The true digests of the holds that a lying console showed, by their paths.
