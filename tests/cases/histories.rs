@@ -267,6 +267,47 @@ fn a_store_with_two_histories_is_rebuilt_from_the_fuller_journal_also_where_that
     }
 }
 
+/// A third gate paid at the promoted Redis, and is lost with its journal; nobody has these entries. The journal of one gate ends before
+/// them, and that of the other begins behind them: they cannot be joined, so people must find out what was paid between.
+#[test]
+fn where_a_journal_ends_before_the_other_begins_money_waits_for_people_and_all_known_calls_are_known() {
+    let upstream = Upstream::start();
+    let SplitGates { old, new, former, left, follower, right, before, _replicas, _promoted } =
+        split(&upstream, "acknowledged", RULES);
+    let (lost, waiting) = loses_one_and_holds_one(left, &follower, &right);
+    have_all(&new, &["right"]);
+    let third = side(&upstream, (&_promoted.url(), "third"), "acknowledged", RULES).start().ready();
+    right.signal("STOP");
+    let nobody_s = paid(&third);
+    while commits(&new) < commits(&old) {
+        paid(&third);
+    }
+    drop(third.kill());
+    former.lead(new.port());
+    wait_until("money to be closed", || says(&follower, "two Redis were used"));
+    have_all(&new, &["follower"]);
+    let sent = upstream.seen().len();
+    new.ask(&["FLUSHALL"]);
+    right.signal("CONT");
+    for gate in [&follower, &right] {
+        for call in before.iter().chain([&lost]) {
+            wait_until("what was paid to be known", || told(&call.send(gate.production())) == AGAIN);
+        }
+        assert_eq!(told(&swap_of("1").send(gate.production())), FROZEN);
+        assert_eq!(told(&nobody_s.send(gate.production())), FROZEN);
+    }
+    let is_told = || [&follower, &right].iter().any(|gate| says(gate, "begins behind number"));
+    wait_until("people to be told what is missing", is_told);
+    // A hold that the store does not know is not released.
+    let hold = ask(&right, "GET", &format!("holds/{}", waiting["id"].as_str().unwrap()), &operator("ops-1"), None);
+    assert!(hold.status == 404 || hold.json()["state"] == "forgotten", "{hold}");
+    assert_eq!(upstream.seen().len(), sent);
+    wait_until("people to open money", || lift(&right, json!("restored")).json()["changed"] == true);
+    let after = [paid(&follower), paid(&right)];
+    after.iter().for_each(|call| assert_eq!(told(&call.send(right.production())), AGAIN));
+    assert_eq!(upstream.seen().len(), sent + after.len());
+}
+
 fn is_not_paid_again(durability: &str) {
     let upstream = Upstream::start();
     let SplitGates { old, new, former, left, follower, right, mut before, _replicas, _promoted } =

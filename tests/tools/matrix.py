@@ -62,8 +62,8 @@ KINDS = ("redis", "sentinels", "embedded")
 CALLERS = 6
 # The amount of each swap of `swaps.py`.
 AMOUNT = 10
-# How long money may take to move again once both faults are over. A time that somebody wrote into the store may count by
-# up to a minute: for so long the time of the store stands still.
+# How long money may take to move again once both faults are over. A time that somebody wrote into the store may count
+# by up to a minute: for so long the time of the store stands still.
 PATIENCE_SECONDS = 150
 RULES = """
 [value]
