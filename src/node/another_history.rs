@@ -102,7 +102,8 @@ impl Membership {
             if let Some(version) = before.filter(|version| is_awaited && forgotten.by_person && *version > kept) {
                 return Ok(version);
             }
-            forgotten.awaits_also(&Forgotten { nodes: [(node.id.clone(), from)].into(), ..Forgotten::default() });
+            let (nodes, lacks_up_to) = ([(node.id.clone(), from)].into(), kept.as_u64());
+            forgotten.awaits_also(&Forgotten { nodes, lacks_up_to, ..Forgotten::default() });
             let commit = claim::closed_for_gap(environment, before, forgotten, why, &node.id);
             match store.commit(self.seals.sealed_commit(commit)?).await {
                 Ok(receipt) => return Ok(receipt.number()),

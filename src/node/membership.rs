@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thiserror::Error;
 
 use super::gates::OtherJournal;
 use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin, take_stated};
+use super::recovery::told_of;
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
 use crate::adapters::random::nonce;
@@ -56,8 +57,6 @@ pub struct Membership {
     pub is_copy: AtomicBool,
     /// The policies in force, whose version other nodes compare.
     pub in_force: Arc<InForce>,
-    /// The last number that this process left free before its own commit behind a rebuild.
-    pub rebuilt_above: Mutex<BTreeMap<Environment, u64>>,
     /// The beginning of the journal from which a store was rebuilt, to which this gate has told what was before.
     pub told_before: Mutex<BTreeMap<Environment, u64>>,
 }
@@ -313,15 +312,6 @@ impl Membership {
         Ok(known.map_or(highest, Number::new))
     }
 
-    /// Whether the store has all that the replica has, where money is closed by this commit: it was rebuilt from it, or the
-    /// replica begins there.
-    pub(super) fn is_of_the_store(&self, environment: Environment, closing: Number) -> bool {
-        let rebuilt_above =
-            self.rebuilt_above.lock().unwrap_or_else(PoisonError::into_inner).get(&environment).copied();
-        let begin = self.replica.begin(environment).ok().map(Number::as_u64);
-        [begin, rebuilt_above].into_iter().flatten().any(|before| before.checked_add(1) == Some(closing.as_u64()))
-    }
-
     /// Returns what closes money, as the replica has it.
     pub(super) fn closed_by(&self, environment: Environment) -> Result<Option<Forgotten>, StoreFault> {
         let key = Freeze::Restored.key(environment);
@@ -376,8 +366,8 @@ impl Membership {
 
     /// Tells what this node knows, once all of it is in its files. Returns whether the store may still wait for it.
     async fn recover(&self, node: &Arc<Node>, environment: Environment) -> bool {
-        let (waits, closing) = match node.store.read(&Freeze::Restored.key(environment)).await {
-            Ok((record, _)) => record.map(|record| (forgotten(&record.content), record.version)).unwrap_or_default(),
+        let waits = match node.store.read(&Freeze::Restored.key(environment)).await {
+            Ok((record, _)) => Forgotten::of_record(record).1,
             Err(fault) => {
                 node.told_of(&fault);
                 return true;
@@ -391,12 +381,12 @@ impl Membership {
         let is_awaited = waits.nodes.contains_key(&node.id);
         match self.must_tell_from(node, environment, &waits) {
             Ok(Some(from)) => {
-                if self.reports(node, environment, (&waits, closing), from).await {
+                if self.reports(node, environment, &waits, from).await {
                     self.has_told_before(environment, &waits);
                 }
             }
             Ok(None) => {}
-            Err(fault) => node.told_of(&fault),
+            Err(error) => told_of(node, environment, &error),
         }
         is_awaited
     }
@@ -411,11 +401,4 @@ fn heard_gate(member: &Member) -> Option<HeardGate> {
 fn other_journal(member: &Member) -> Option<OtherJournal> {
     let facts = NodeFacts::read(&member.told)?;
     Some(OtherJournal { begins: facts.journal_begins, kept: member.kept.min(facts.kept) })
-}
-
-fn forgotten(content: &Content) -> Forgotten {
-    match content {
-        Content::Whole(bytes) => Forgotten::read(bytes),
-        Content::Spent => Forgotten::read(b""),
-    }
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::Node;
@@ -219,7 +218,7 @@ impl Membership {
         let lacking = journal.not_followed_by(gathered.came.iter().copied());
         self.show_snapshot(node, environment, SnapshotOccasion::Rebuild, lacking).await?;
         self.store.complete_rebuild(environment, &self.replica, rebuilt).await?;
-        self.rebuilt_above.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, above);
+        self.replica.is_whole_at(environment, Number::new(above));
         node.metrics.store_rebuilt(environment.as_str());
         if is_closed {
             tracing::error!(

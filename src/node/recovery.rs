@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Node;
 use super::journalling::{RecoverError, bring};
-use super::membership::Membership;
-use super::node_facts::{NodeFacts, stated_lately};
 use super::retry::Retry;
 use crate::adapters::audit::{another_history, entries_above};
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Conflict, Content, Kind, Number, Outstanding, RecordKey, Step, StoreFault};
+use crate::ledger::{Commit, CommitError, Conflict, Content, Kind, Outstanding, RecordKey, Step, StoreFault};
 use crate::stations::claim::{
     self, Claim, Executions, Forgotten, Freeze, KnownClaim, OpenedBeginning, PastAttempt, Tale, ToldChange,
 };
@@ -35,148 +32,7 @@ impl From<StoreFault> for RecoveryError {
     }
 }
 
-impl Membership {
-    /// Has the store rebuilt from this node's journal, if that reaches further than the one from which it was rebuilt.
-    async fn tell_a_fuller_journal(
-        &self,
-        node: &Node,
-        environment: Environment,
-        waits: &Forgotten,
-    ) -> Result<(), StoreFault> {
-        let Some(used) = waits.known_up_to else { return Ok(()) };
-        let knows = self.knows_up_to(node, environment)?;
-        let begin = self.replica.begin(environment)?.as_u64();
-        let begins_earlier = begin < waits.begins_behind;
-        if knows.as_u64() < used {
-            // The journal from which the store was rebuilt lacks what this one has of the time before its beginning.
-            let joins = begins_earlier && waits.begins_behind <= knows.as_u64();
-            if joins && self.is_known_to_another(environment, used).await? {
-                return self.has_it_rebuilt(environment, knows, used).await;
-            }
-            return Ok(());
-        }
-        if knows.as_u64() == used && !begins_earlier {
-            return Ok(());
-        }
-        if begin > waits.begins_behind.max(opened_beginning(node, environment).await?) {
-            // The claims that it has are told; a rebuild from it would lose all that was before.
-            let why = format!(
-                "`{}` came with a journal that begins behind number {begin} and knows more than the one from which the store was \
-                 rebuilt: what it has behind number {used} of holds, and of limits for calls without a requestId, is not known",
-                node.id
-            );
-            return must_be_opened(node, environment, &why).await;
-        }
-        self.has_it_rebuilt(environment, knows, used).await
-    }
-
-    async fn has_it_rebuilt(&self, environment: Environment, knows: Number, used: u64) -> Result<(), StoreFault> {
-        tracing::warn!(
-            %environment,
-            up_to = knows.as_u64(),
-            from = used,
-            "this journal knows what the one from which the store was rebuilt does not: the store is rebuilt again"
-        );
-        self.store.lose(environment).await?;
-        Err(StoreFault::Away("the store is rebuilt again, from a journal that knows more".to_owned()))
-    }
-
-    /// Whether another gate runs whose journal knows as much as the store.
-    async fn is_known_to_another(&self, environment: Environment, used: u64) -> Result<bool, StoreFault> {
-        let heard = self.store.roll(environment).await?;
-        let knows = |facts: NodeFacts| facts.knows_up_to.as_u64() >= used;
-        Ok(heard.members.iter().any(|member| stated_lately(&heard, member).is_some_and(knows)))
-    }
-
-    /// Tells a store what this node's journal has, and returns whether all of it was told. `waits` is the closing, with its number.
-    pub(super) async fn reports(
-        &self,
-        node: &Arc<Node>,
-        environment: Environment,
-        (waits, closing): (&Forgotten, Number),
-        from: u64,
-    ) -> bool {
-        let own = || Some(self.replica.committed(environment).ok()?.get(&node.id)?.as_u64());
-        let made = waits.made.get(&node.id).copied().unwrap_or_default();
-        if self.is_copy.load(Ordering::Acquire) && own().unwrap_or_default() < made {
-            // Of an original, the disk would never have had the rest, so that it was never sent.
-            let why = format!(
-                "`{}` came with a copy of its audit folder that ends with its commit {}, and others know of its commit {made}: \
-                 the copy was cut, or is an old one",
-                node.id,
-                own().unwrap_or_default()
-            );
-            if let Err(fault) = must_be_opened(node, environment, &why).await {
-                node.told_of(&fault);
-                return false;
-            }
-        } else if let Err(fault) = self.tell_a_fuller_journal(node, environment, waits).await {
-            node.told_of(&fault);
-            return false;
-        }
-        // The entry of the rebuild comes first: this replica may take the snapshot in that was shown with it.
-        if let Err(error) = brought(node, environment).await {
-            told_of(node, environment, &error);
-            return false;
-        }
-        // The store goes on without the commits that this gate made behind that number. A gate without any has none. A
-        // journal whose replica begins later cannot tell.
-        let begin = match self.replica.begin(environment) {
-            Ok(begin) => begin.as_u64(),
-            Err(fault) => {
-                node.told_of(&fault);
-                return false;
-            }
-        };
-        if begin > from || own().map_or(from > 0, |own| own > from) {
-            // Votes and rejections may be among them. Holds end first: afterwards nothing shows that there were such commits.
-            let forgotten = match node.forget_holds(environment).await {
-                Ok(()) if self.is_of_the_store(environment, closing) => Ok(()),
-                Ok(()) => self.replica.forget(environment, node.audit.highest(environment)),
-                Err(fault) => Err(fault),
-            };
-            if let Err(fault) = forgotten {
-                node.told_of(&fault);
-                return false;
-            }
-        }
-        let from_up_to = (from, waits.known_up_to.unwrap_or_default());
-        match remember(node, environment, from_up_to, (&self.audit_folder, &self.seals)).await {
-            Ok(claims) => {
-                tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
-                true
-            }
-            Err(error) => {
-                told_of(node, environment, &error);
-                false
-            }
-        }
-    }
-
-    /// Returns the number behind which this gate tells what its journal has; `None` if the store needs nothing of it.
-    ///
-    /// A store that was rebuilt from a journal which begins later lacks all that was before, whatever it knows of this gate's
-    /// commits.
-    pub(super) fn must_tell_from(
-        &self,
-        node: &Node,
-        environment: Environment,
-        waits: &Forgotten,
-    ) -> Result<Option<u64>, StoreFault> {
-        let begin = self.replica.begin(environment)?.as_u64();
-        let has_told = self.told_before.lock().unwrap_or_else(PoisonError::into_inner).get(&environment).copied();
-        let lacks_what_was_before = begin < waits.begins_behind && has_told != Some(waits.begins_behind);
-        let awaited = waits.nodes.get(&node.id).copied();
-        Ok(if lacks_what_was_before { Some(awaited.map_or(begin, |from| from.min(begin))) } else { awaited })
-    }
-
-    pub(super) fn has_told_before(&self, environment: Environment, waits: &Forgotten) {
-        let mut told = self.told_before.lock().unwrap_or_else(PoisonError::into_inner);
-        told.insert(environment, waits.begins_behind);
-    }
-}
-
-fn told_of(node: &Node, environment: Environment, error: &RecoveryError) {
+pub(super) fn told_of(node: &Node, environment: Environment, error: &RecoveryError) {
     match error {
         RecoveryError::Store(fault) => node.told_of(fault),
         RecoveryError::Files(error) => {
@@ -186,7 +42,7 @@ fn told_of(node: &Node, environment: Environment, error: &RecoveryError) {
 }
 
 /// Brings what the outbox has to the files.
-async fn brought(node: &Node, environment: Environment) -> Result<(), RecoveryError> {
+pub(super) async fn brought(node: &Node, environment: Environment) -> Result<(), RecoveryError> {
     bring(node, environment).await.map_err(|error| match error {
         RecoverError::Store(fault) => RecoveryError::Store(fault),
         RecoverError::Audit(fault) => RecoveryError::Files(std::io::Error::other(fault)),
@@ -380,7 +236,7 @@ pub(super) async fn opened_beginning(node: &Node, environment: Environment) -> R
 }
 
 /// Says why what this node reports does not open money. It is awaited until it has reported.
-async fn must_be_opened(node: &Node, environment: Environment, why: &str) -> Result<(), StoreFault> {
+pub(super) async fn must_be_opened(node: &Node, environment: Environment, why: &str) -> Result<(), StoreFault> {
     tracing::error!(%environment, why, "this journal does not open money");
     let mut retry = Retry::default();
     loop {

@@ -162,7 +162,6 @@ pub(super) fn open(
             is_copy: AtomicBool::new(is_copy(&config.audit.folder, node)),
             audit_folder: config.audit.folder.clone(),
             in_force: services.in_force.clone(),
-            rebuilt_above: Mutex::default(),
             told_before: Mutex::default(),
         })
     });

@@ -66,6 +66,31 @@ pub fn entries_above(
     Ok(())
 }
 
+/// Returns the number behind which the files of a journal begin.
+pub fn files_begin(folder: &Path, node: &NodeId, environment: Environment) -> io::Result<u64> {
+    let Some(first) = audit_files(folder)?.into_iter().find(|file| file.node == *node) else { return Ok(0) };
+    Ok(header(&first)?.highest.get(&environment).copied().unwrap_or(0))
+}
+
+/// Whether the files may have had commits above `from`, and up to `up_to`, that no store has which lacks those of this node:
+/// its own ones, and all of another history.
+pub fn may_have_others(
+    folder: &Path,
+    node: &NodeId,
+    environment: Environment,
+    (from, up_to): (u64, u64),
+) -> io::Result<bool> {
+    if files_begin(folder, node, environment)? > from || another_history(folder, node, environment)? > from {
+        return Ok(true);
+    }
+    let mut has_own = false;
+    entries_above(folder, node, environment, from, &mut |entry| {
+        has_own = entry.node == *node && entry.number.as_u64() <= up_to;
+        if has_own { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(has_own)
+}
+
 /// Returns the number up to which a journal has entries of another history than those behind it; 0 where it has none.
 pub fn another_history(folder: &Path, node: &NodeId, environment: Environment) -> io::Result<u64> {
     let files = audit_files(folder)?.into_iter().rev().filter(|file| file.node == *node);

@@ -36,6 +36,8 @@ pub struct Replica {
     opened: Mutex<Option<OpenedDatabase>>,
     pub(super) seals: Seals,
     pub(super) taken: TakenSnapshots,
+    /// The last number at which it was known to have all that the store has, and nothing else.
+    whole_at: Mutex<BTreeMap<Environment, Number>>,
 }
 
 impl SnapshotSource for Replica {
@@ -50,7 +52,7 @@ impl Replica {
         let medium: Arc<dyn Medium> = Arc::new(locked(folder, true)?);
         let trouble = Arc::new(Trouble::default());
         let opened = Mutex::new(Some(OpenedDatabase::new(&medium, &trouble, CACHE_BYTES)?));
-        Ok(Replica { medium, trouble, opened, seals, taken: TakenSnapshots::default() })
+        Ok(Replica { medium, trouble, opened, seals, taken: TakenSnapshots::default(), whole_at: Mutex::default() })
     }
 
     fn database(&self) -> Result<Arc<Database>, StoreFault> {
@@ -94,6 +96,17 @@ impl Replica {
     /// Returns the number up to which entries are unknown here; 0 where every entry is known.
     pub fn begin(&self, environment: Environment) -> Result<Number, StoreFault> {
         self.read(|table| queries::begin(&KeySpace(table), environment))
+    }
+
+    /// Notes that it has all that the store has at a number, and nothing else.
+    pub fn is_whole_at(&self, environment: Environment, number: Number) {
+        self.whole_at.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, number);
+    }
+
+    /// Whether it has nothing that a store lacks up to a number: it begins there, or was the same as the store since.
+    pub fn was_whole_since(&self, environment: Environment, number: Number) -> Result<bool, StoreFault> {
+        let whole_at = self.whole_at.lock().unwrap_or_else(PoisonError::into_inner).get(&environment).copied();
+        Ok(whole_at.is_some_and(|whole_at| whole_at >= number) || self.begin(environment)? >= number)
     }
 
     /// Goes on behind a number, and keeps what is known from before.
@@ -256,7 +269,7 @@ impl Replica {
         snapshots: &[TakenSnapshot],
         is_durable: bool,
     ) -> Result<Vec<Option<String>>, StoreFault> {
-        self.write(is_durable, |table| {
+        let made = self.write(is_durable, |table| {
             let made = entries.iter().map(|entry| {
                 take_in_before(entry, snapshots, table, &self.seals)?;
                 match self.replay(table, entry)? {
@@ -265,8 +278,12 @@ impl Replica {
                     made => Ok(made.contradiction()),
                 }
             });
-            made.collect()
-        })
+            made.collect::<Result<Vec<_>, _>>()
+        })?;
+        for entry in entries.iter().filter(|entry| snapshots.iter().any(|snapshot| snapshot.is_before(entry))) {
+            self.is_whole_at(entry.environment, entry.number);
+        }
+        Ok(made)
     }
 
     /// Takes a snapshot of another gate's replica, which counts with the first entry behind it. Fails where it was not made
@@ -285,6 +302,7 @@ impl Replica {
         }
         // What is known behind the snapshot's end is read from the journal again.
         self.write(true, |table| snapshot.take_in(table, &self.seals))?;
+        self.is_whole_at(*environment, *up_to);
         Ok(true)
     }
 

@@ -30,7 +30,7 @@ pub struct TakenSnapshot {
 
 impl TakenSnapshot {
     /// Whether this is the first entry of the store that has what the snapshot has.
-    fn is_before(&self, entry: &Outstanding) -> bool {
+    pub(super) fn is_before(&self, entry: &Outstanding) -> bool {
         self.is_of_rebuild
             && entry.environment == self.environment
             && unused_before(&entry.entry).is_some_and(|unused| unused.behind == self.up_to.as_u64())

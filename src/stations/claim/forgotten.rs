@@ -48,6 +48,7 @@ impl Forgotten {
             let known = self.nodes.entry(node.clone()).or_insert(*from);
             *known = (*from).min(*known);
         }
+        self.lacks_up_to = self.lacks_up_to.max(other.lacks_up_to);
         self.knows_of(&other.made);
     }
 
@@ -127,7 +128,8 @@ pub fn rebuilt(environment: Environment, unused: UnusedNumbers, money: MoneyAfte
     let mut steps = vec![Step::Above(Number::new(unused.last))];
     let key = what.key(environment);
     match money {
-        MoneyAfterRebuild::Closed(RebuildClosing { before, waits_for, why }) => {
+        MoneyAfterRebuild::Closed(RebuildClosing { before, mut waits_for, why }) => {
+            waits_for.lacks_up_to = unused.last;
             let nodes: Vec<&str> = waits_for.nodes.keys().map(NodeId::as_str).collect();
             entry = entry.with("freeze", what.name()).with("reason", why.as_str()).with("nodes", nodes);
             let (keep, value) = (Keep::Forever, waits_for.written((BY, &why)));
@@ -253,7 +255,10 @@ mod tests {
         let MoneyAfterRebuild::Closed(RebuildClosing { before, waits_for, .. }) = money else { panic!("it is closed") };
         assert_eq!((before, waits_for.known_up_to), (Some(Number::new(9)), Some(7)));
         assert_eq!(waits_for.nodes, former.nodes);
-        assert!(matches!(&steps[1], Step::Replace { key: its, version, .. } if *its == key && version.as_u64() == 9));
+        let Step::Replace { key: its, version, value, .. } = &steps[1] else { panic!("it replaces the record") };
+        assert_eq!((its, version.as_u64()), (&key, 9));
+        // Everything up to the rebuild may be what it lacks.
+        assert_eq!(Forgotten::read(value).lacks_up_to, 20);
         assert_eq!(entry.get("opens"), None);
     }
 

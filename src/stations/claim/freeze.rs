@@ -55,6 +55,9 @@ struct FreezeRecord {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Forgotten {
     pub nodes: BTreeMap<NodeId, u64>,
+    /// The number up to which the commits lie that the store lacks. What awaited nodes did behind it is in the store.
+    #[serde(default)]
+    pub lacks_up_to: u64,
     /// The nodes' knowledge is not enough: a person must open money.
     pub by_person: bool,
     /// The last number of the journal from which the store was rebuilt. No money has moved since.
