@@ -308,6 +308,36 @@ fn where_a_journal_ends_before_the_other_begins_money_waits_for_people_and_all_k
     assert_eq!(upstream.seen().len(), sent + after.len());
 }
 
+/// The other gates are lost with their journals. The replica of the one that is left begins with the closing, and its files
+/// have all that was before.
+#[test]
+fn a_gate_that_is_left_alone_with_a_lost_store_tells_what_its_files_have_from_before() {
+    let upstream = Upstream::start();
+    let SplitGates { old, new, former, left, follower, right, before, _replicas, _promoted } =
+        split(&upstream, "acknowledged", RULES);
+    let (lost, _) = loses_one_and_holds_one(left, &follower, &right);
+    while commits(&new) < commits(&old) {
+        paid(&right);
+    }
+    former.lead(new.port());
+    wait_until("money to be closed", || says(&follower, "two Redis were used"));
+    wait_until("the follower to have told its calls", || entries(&follower, "expired") == 1);
+    have_all(&new, &["follower"]);
+    drop(right.kill());
+    let sent = upstream.seen().len();
+    new.ask(&["FLUSHALL"]);
+    wait_until("the store to be rebuilt", || says(&follower, "was rebuilt from this journal"));
+    for call in before.iter().chain([&lost]) {
+        wait_until("what was paid to be known", || told(&call.send(follower.production())) == AGAIN);
+    }
+    assert_eq!(told(&swap_of("1").send(follower.production())), FROZEN);
+    assert_eq!(upstream.seen().len(), sent);
+    wait_until("people to open money", || lift(&follower, json!("restored")).json()["changed"] == true);
+    let after = paid(&follower);
+    assert_eq!(told(&after.send(follower.production())), AGAIN);
+    assert_eq!(upstream.seen().len(), sent + 1);
+}
+
 fn is_not_paid_again(durability: &str) {
     let upstream = Upstream::start();
     let SplitGates { old, new, former, left, follower, right, mut before, _replicas, _promoted } =

@@ -175,7 +175,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             slot: |w| &mut w.console.payments_indexed,
         },
         absent: Absent::Means("300_000"),
-        doc: "How many of the newest payments the console keeps in memory once somebody looks at payments, some 600 bytes\n\
+        doc: "How many of the newest payments the console keeps in memory once somebody looks at payments, some 700 bytes\n\
               each. Older ones are found by `sluice audit show`.",
     },
 ];
