@@ -148,13 +148,14 @@ impl Membership {
         node: &Node,
         environment: Environment,
         waits: &Forgotten,
-    ) -> Result<Option<u64>, RecoveryError> {
+    ) -> Result<Option<u64>, StoreFault> {
         let awaited = waits.nodes.get(&node.id).copied();
         let has_told = self.told_before.lock().unwrap_or_else(PoisonError::into_inner).get(&environment).copied();
         if waits.begins_behind == 0 || has_told == Some(waits.begins_behind) {
             return Ok(awaited);
         }
-        let begin = files_begin(&self.audit_folder, &node.id, environment).map_err(RecoveryError::Files)?;
+        let begin = files_begin(&self.audit_folder, &node.id, environment);
+        let begin = begin.map_err(|error| StoreFault::Away(format!("the journal cannot be read: {error}")))?;
         let begin = begin.min(self.replica.begin(environment)?.as_u64());
         let lacks_what_was_before = begin < waits.begins_behind;
         Ok(if lacks_what_was_before { Some(awaited.map_or(begin, |from| from.min(begin))) } else { awaited })

@@ -13,7 +13,6 @@ use thiserror::Error;
 
 use super::gates::OtherJournal;
 use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin, take_stated};
-use super::recovery::told_of;
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
 use crate::adapters::random::nonce;
@@ -386,7 +385,7 @@ impl Membership {
                 }
             }
             Ok(None) => {}
-            Err(error) => told_of(node, environment, &error),
+            Err(fault) => node.told_of(&fault),
         }
         is_awaited
     }
