@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
-use super::{ExitReason, Sources, in_folder, print, read_contract};
+use super::{ExitReason, Loaded, Sources, in_folder, print, read_contract};
 use crate::adapters::clock::SystemClock;
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::completeness;
@@ -62,10 +62,23 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
         Ok(loaded) => {
             let odd = loaded.folder.oddities(&loaded.policies.policies, SystemClock.now());
             let exposed = exposed_files(&loaded);
-            loaded.warnings.into_iter().chain(odd).chain(exposed).collect()
+            let shared = shared_request_ids(&loaded, &sources.config_file());
+            loaded.warnings.into_iter().chain(odd).chain(exposed).chain(shared).collect()
         }
         Err(findings) => findings,
     }
+}
+
+/// Recommends prefixes where the rules let several callers pay: one could take another's requestId first.
+fn shared_request_ids(loaded: &Loaded, file: &Path) -> Option<Finding> {
+    let all = loaded.policies.policies.paying_callers(&loaded.catalog);
+    let without = loaded.config.request_id_prefixes.first_without(&all)?;
+    let text = format!(
+        "the rules let {} callers pay, and `{without}` has no prefix of requestIds of its own: another caller can take its requestIds first",
+        all.len()
+    );
+    let remedy = "give each caller that pays its own prefix in `request_id_prefixes`";
+    (all.len() > 1).then(|| Finding::warning(&file.display().to_string(), text).remedy(remedy))
 }
 
 fn contract_findings(folder: &Path, enable: &[String]) -> Vec<Finding> {

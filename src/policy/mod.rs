@@ -96,7 +96,8 @@ pub use words::{Approval, Need};
 pub use words::{Groups, Voices};
 
 use crate::base::finding::{Finding, Severity};
-use crate::catalog::Catalog;
+use crate::base::ids::OperationId;
+use crate::catalog::{Catalog, Class};
 use document::{DocumentEntry, PolicyPlace};
 use expiry::PolicyEnd;
 use value_kind::ValueKind;
@@ -139,6 +140,13 @@ impl Policies {
     pub fn failures(&self, catalog: &Catalog) -> Vec<Finding> {
         let tried = self.trials.iter().filter_map(|trial| trial.run(&self.rules, catalog));
         tried.filter_map(|tried| tried.failure()).collect()
+    }
+
+    /// Returns the callers that rules name and let pay, as `ISSUER:SUBJECT`.
+    pub fn paying_callers(&self, catalog: &Catalog) -> BTreeSet<&str> {
+        let pays = |id: &OperationId| catalog.operation(id).is_some_and(|operation| operation.class == Class::Money);
+        let permits = |rule: &&Rule| rule.effect != Effect::Deny && rule.when.operations.iter().any(pays);
+        self.rules.rules.iter().filter(permits).flat_map(Rule::callers).collect()
     }
 
     /// Returns the file of a rule or limit.

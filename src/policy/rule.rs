@@ -8,7 +8,7 @@ use super::document::{DocumentTable, PolicyPlace};
 use super::expiry::expiry;
 use super::literal::MissingFact;
 use super::rate::{self, Mode};
-use super::request::{Facts, View};
+use super::request::{Facts, Field, View};
 use super::when::{self, Vocabulary, When};
 use crate::base::finding::Finding;
 use crate::base::word_enum::word_enum;
@@ -41,6 +41,15 @@ impl Rule {
             Effect::Allow => Sense::Permits,
             Effect::Hold | Effect::Deny => Sense::Restricts,
         }
+    }
+
+    /// Returns the callers that it names, as `ISSUER:SUBJECT`.
+    pub(super) fn callers(&self) -> impl Iterator<Item = &str> {
+        let named = self.when.conditions.iter().filter_map(|condition| match condition {
+            Condition::Names(Field::Caller, names) => Some(names.iter().map(String::as_str)),
+            _ => None,
+        });
+        named.flatten()
     }
 
     /// Whether it matches a request of one of its operations.

@@ -197,6 +197,29 @@ fn check_names_settings_that_let_money_go_another_way() {
     assert!(!text.contains("warning: ") || !text.contains("without TLS to another machine\nwarning"), "{text}");
 }
 
+/// One issuer may be that of many services.
+#[test]
+fn check_recommends_prefixes_where_the_rules_let_several_callers_pay() {
+    let upstream = Upstream::start();
+    let rule = |callers: &str| {
+        format!("[[rule]]\nid = \"pays\"\neffect = \"allow\"\nwhen = {{ op = [\"createSwap\"], caller = {callers} }}\n")
+    };
+    let checked = |setup: Setup| said(&run(&["check", "--config", setup.write().to_str().unwrap()])).1;
+    let with = |callers: &str| Setup::of(&upstream).file("policies/everything.toml", &rule(callers));
+    let several = r#"["main:payroll", "main:treasury"]"#;
+    let told = "the rules let 2 callers pay, and `main:treasury` has no prefix of requestIds of its own";
+    let payroll = r#"["main:payroll=pay-"]"#;
+    let text = checked(with(several).set_raw("", "request_id_prefixes", payroll));
+    assert!(text.contains(told) && text.contains("give each caller that pays its own prefix"), "{text}");
+    let shared = checked(with(several).set_raw("", "request_id_prefixes", r#"["main=m-"]"#));
+    assert!(shared.contains("`main:payroll` has no prefix of requestIds of its own"), "{shared}");
+    let each = with(several).set_raw("", "request_id_prefixes", r#"["main:payroll=pay-", "main:treasury=tre-"]"#);
+    for setup in [with(r#""main:payroll""#), each] {
+        let text = checked(setup);
+        assert!(!text.contains("no prefix of requestIds"), "{text}");
+    }
+}
+
 #[test]
 fn an_unknown_variable_is_refused_with_the_nearest_name() {
     let upstream = Upstream::start();

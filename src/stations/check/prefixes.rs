@@ -3,6 +3,8 @@
 //! All callers of an environment share one space of requestIds, because upstream has one. A caller with a prefix uses
 //! only requestIds that begin with it, and nobody else may: so nobody can take another's requestId first.
 
+use std::collections::BTreeSet;
+
 use super::Intent;
 use crate::base::ids::is_identifier;
 use crate::catalog::{ClaimSource, Violation};
@@ -44,6 +46,19 @@ impl RequestIdPrefixes {
     /// The names of issuers, in the order in which they are written.
     pub fn issuers(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|one| one.issuer.as_str())
+    }
+
+    /// Returns the first of these callers, written as `ISSUER:SUBJECT`, that has no prefix, or shares it with another of them.
+    pub fn first_without<'c>(&self, callers: &BTreeSet<&'c str>) -> Option<&'c str> {
+        let has_own = |caller: &str| {
+            let (issuer, subject) = caller.split_once(':')?;
+            let of = |subject: Option<&str>| {
+                self.0.iter().any(|one| one.issuer == issuer && one.subject.as_deref() == subject)
+            };
+            let others = callers.iter().filter(|other| other.split_once(':').is_some_and(|(its, _)| its == issuer));
+            Some(of(Some(subject)) || (of(None) && others.count() == 1))
+        };
+        callers.iter().copied().find(|caller| has_own(caller) != Some(true))
     }
 
     /// Returns two prefixes of which one begins with the other, or two of one caller.
