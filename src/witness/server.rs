@@ -12,29 +12,32 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::keeper::Witness;
+use crate::adapters::rate::SharedRoom;
 use crate::audit::{KeptCheckpoint, SIZE_TYPE};
 
 /// The longest request.
 const MOST_BYTES: usize = 64 * 1024;
-/// Connections at the same time; more wait.
-const CONNECTIONS: usize = 256;
+/// Connections at the same time. One address alone gets half of them, and however many take all they can, a further one
+/// finds a place.
+const CONNECTIONS: usize = 512;
 /// The deadline of a connection: a gate makes a new one when it needs one.
 const CONNECTION_LASTS: Duration = Duration::from_secs(60);
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Serves until it is dropped.
 pub async fn serve(witness: Arc<Witness>, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = SharedRoom::new(CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let witness = Arc::clone(&witness);
+            Ok((stream, peer)) => {
+                let (witness, mut place) = (Arc::clone(&witness), places.share_of(peer.ip()));
+                if !place.grow(1) {
+                    continue;
+                }
                 tokio::spawn(async move {
                     // A connection that breaks or takes too long is the other side's fault.
                     drop(timeout(CONNECTION_LASTS, connection(witness, stream)).await);

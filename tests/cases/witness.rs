@@ -27,15 +27,15 @@ use crate::support::{Call, Gate, Setup, Upstream};
 const EXECUTED: &str = "200 - executed";
 
 /// The process of a witness, on a folder that outlives it.
-struct Witness {
+pub(super) struct Witness {
     child: Child,
-    port: u16,
+    pub port: u16,
     key: String,
 }
 
 impl Witness {
     /// Starts a witness whose key and folder are in a home.
-    fn start(home: &Path, name: &str, log_key: &Path) -> Witness {
+    pub fn start(home: &Path, name: &str, log_key: &Path) -> Witness {
         let key = home.join(format!("{name}.pem"));
         if !key.exists() {
             assert!(sluice(&["audit", "key", key.to_str().unwrap()]).output().unwrap().status.success());

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use super::line::{Line, with_tls};
 use super::{OPEN, wait_until};
+use crate::cases::witness::Witness;
+use crate::support::gate::sluice;
 use crate::support::shape::ID;
 use crate::support::{Call, Caller, Gate, Setup, Upstream, get, post};
 
@@ -161,4 +163,18 @@ fn who_asks_for_the_end_gets_it() {
             assert!(caller.rest().unwrap().is_empty());
         }
     }
+}
+
+/// Without a signature of its witness, a gate may have to close money.
+#[test]
+fn one_address_does_not_take_all_places_of_a_witness() {
+    let home = tempfile::tempdir().unwrap();
+    let key = home.path().join("log.pem");
+    assert!(sluice(&["audit", "key", key.to_str().unwrap()]).output().unwrap().status.success());
+    let witness = Witness::start(home.path(), "w.example", &home.path().join("log.pem.pub"));
+    let address = SocketAddr::from(([127, 0, 0, 1], witness.port));
+    let held: Vec<TcpStream> = (0..600).map(|_| connect_from([127, 0, 0, 2], address)).collect();
+    let answer = get("/").send(address);
+    assert!(answer.status == 200 && answer.text().contains("w.example"), "{answer}");
+    drop(held);
 }
