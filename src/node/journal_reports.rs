@@ -8,7 +8,7 @@ use super::Node;
 use super::membership::Membership;
 use super::node_facts::{NodeFacts, stated_lately};
 use super::recovery::{RecoveryError, brought, must_be_opened, opened_beginning, remember, told_of};
-use crate::adapters::audit::{files_begin, may_have_others};
+use crate::adapters::audit::{files_begin, may_have_lacking};
 use crate::base::ids::Environment;
 use crate::ledger::{Number, StoreFault};
 use crate::stations::claim::Forgotten;
@@ -127,7 +127,7 @@ impl Membership {
             return Ok(());
         }
         let (folder, id, within) = (self.audit_folder.clone(), node.id.clone(), (from, waits.lacks_up_to));
-        let looking = tokio::task::spawn_blocking(move || may_have_others(&folder, &id, environment, within));
+        let looking = tokio::task::spawn_blocking(move || may_have_lacking(&folder, &id, environment, within));
         let may_have = looking.await.map_err(|error| RecoveryError::Files(std::io::Error::other(error)))?;
         if may_have.map_err(RecoveryError::Files)? {
             // Votes and rejections may be among them. Holds end first: afterwards nothing shows that there were such commits.

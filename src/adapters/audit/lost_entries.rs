@@ -72,9 +72,9 @@ pub fn files_begin(folder: &Path, node: &NodeId, environment: Environment) -> io
     Ok(header(&first)?.highest.get(&environment).copied().unwrap_or(0))
 }
 
-/// Whether the files may have had commits above `from`, and up to `up_to`, that no store has which lacks those of this node:
-/// its own ones, and all of another history.
-pub fn may_have_others(
+/// Whether these files have, or had, what a store lacks that went on without this node's commits between two numbers: own
+/// commits, or entries of another history.
+pub fn may_have_lacking(
     folder: &Path,
     node: &NodeId,
     environment: Environment,
