@@ -352,7 +352,7 @@ impl Redis {
             return true;
         }
         if named.by_majority {
-            self.fence().named(self.keys.environments(), asked);
+            self.fence().named(self.keys.environments(), &named.name(), asked);
         }
         false
     }

@@ -16,6 +16,9 @@ use crate::stations::check::CheckRefusal;
 use crate::stations::reply::{Code, Refusal, Reply, error_json, refused};
 
 /// The answer to an act that a rebuild of the store would lose.
+const FENCED_OFF: &str = "this gate is cut off from the majority of the Sentinels, or of the cluster, and another Redis may be in use: \
+                          what you do here may be lost, so nothing was done. Use another gate, or try again when `sluice doctor` says \
+                          that no split is fenced off.";
 const AWAITS_JOURNALS: &str = "the store waits for the journals of other gates, and may be rebuilt without what you do now; nothing was done. `sluice doctor` says \
      which gates are awaited. Freezing works.";
 
@@ -69,6 +72,7 @@ pub(super) fn store_failed(inside: &ConsoleState, fault: &StoreFault) -> Reply {
         }
         StoreFault::Broken(_) => "the store has a record that cannot be read; nothing was done.",
         StoreFault::AwaitsJournals => AWAITS_JOURNALS,
+        StoreFault::FencedOff => FENCED_OFF,
     };
     error_json(Code::StoreUnavailable, message, None)
 }

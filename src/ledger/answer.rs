@@ -124,6 +124,13 @@ pub enum StoreFault {
          `sluice doctor` says which gates are awaited"
     )]
     AwaitsJournals,
+    /// No majority names the Redis that this gate uses: another one may be in use, and what is done at this one may be lost.
+    /// Nothing was written.
+    #[error(
+        "this gate is cut off from the majority of the Sentinels, or of the cluster, and another Redis may be in use: nothing \
+         was done; use another gate, or try again when `sluice doctor` says that no split is fenced off"
+    )]
+    FencedOff,
 }
 
 impl StoreFault {
@@ -133,6 +140,7 @@ impl StoreFault {
             StoreFault::InDoubt(_) => "in-doubt",
             StoreFault::Broken(_) => "broken",
             StoreFault::AwaitsJournals => "awaits-journals",
+            StoreFault::FencedOff => "fenced-off",
         }
     }
 }

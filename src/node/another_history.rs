@@ -8,8 +8,8 @@
 use super::Node;
 use super::membership::Membership;
 use super::retry::Retry;
-use crate::adapters::audit::{EntryRoom, newest_entries};
-use crate::adapters::store::redis::{EntryMark, HeartbeatReply, HeartbeatVerdict};
+use crate::adapters::audit::{EntryRoom, another_history, has_own_within, newest_entries};
+use crate::adapters::store::redis::{EntryMark, HeartbeatReply, HeartbeatVerdict, RedisStore};
 use crate::base::ids::Environment;
 use crate::ledger::{CommitError, Content, Number, StoreFault};
 use crate::ports::{AuditFault, Store as _};
@@ -35,19 +35,69 @@ impl Membership {
         Ok(Some((kept, at_end.map(|entry| EntryMark { at: entry.at, node: entry.node }))))
     }
 
-    /// Closes money, and goes on behind the store's last number.
+    /// Before this gate meets a Redis, its journal goes on with the history of the store where that was rebuilt without it.
+    pub(super) async fn joins_the_store_s_history(
+        &self,
+        node: &Node,
+        environment: Environment,
+    ) -> Result<(), StoreFault> {
+        if !self.store.must_compare(environment) {
+            return Ok(());
+        }
+        let Some(from) = self.is_passed_over(node, environment).await? else { return Ok(()) };
+        let heard = self.store.roll(environment).await?;
+        self.closes_for_another_history(node, environment, &heard, Some(from)).await
+    }
+
+    /// Returns the number behind which the store waits for commits of this gate, where it has given the number of one of them
+    /// to another commit: it was rebuilt without this journal, and went on or had gone on.
+    async fn is_passed_over(&self, node: &Node, environment: Environment) -> Result<Option<u64>, StoreFault> {
+        let (_, forgotten) = self.closing(&self.store.without_node(), environment).await?;
+        let awaited = forgotten.nodes.get(&node.id).copied();
+        let Some((from, known)) = awaited.zip(forgotten.known_up_to) else { return Ok(None) };
+        let (folder, id) = (self.audit_folder.clone(), node.id.clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            // What this journal has behind another history is the store's.
+            let from = another_history(&folder, &id, environment)?.max(from);
+            has_own_within(&folder, &id, environment, (from, known))
+        });
+        let found = looking.await.map_err(|error| StoreFault::Away(error.to_string()))?;
+        let found = found.map_err(|error| StoreFault::Away(format!("the journal cannot be read: {error}")))?;
+        Ok(found.then_some(from))
+    }
+
+    /// Returns what closes money, as the store has it, and the commit that did so.
+    async fn closing(
+        &self,
+        store: &RedisStore,
+        environment: Environment,
+    ) -> Result<(Option<Number>, Forgotten), StoreFault> {
+        let key = Freeze::Restored.key(environment);
+        let (mut record, _) = store.read(&key).await?;
+        if let Some(record) = &mut record
+            && let Content::Whole(sealed) = &record.content
+        {
+            record.content = Content::Whole(self.seals.open(&key, sealed.clone())?);
+        }
+        Ok(Forgotten::of_record(record))
+    }
+
+    /// Closes money, and goes on behind the store's last number. `awaited_from` is the number behind which the store lacks
+    /// what this journal has, where that is known.
     pub(super) async fn closes_for_another_history(
         &self,
         node: &Node,
         environment: Environment,
         heard: &HeartbeatReply,
+        awaited_from: Option<u64>,
     ) -> Result<(), StoreFault> {
         self.store.waits(environment);
         node.fresh.are_lost(environment);
         let kept = node.audit.highest(environment);
         let known = heard.members.iter().find(|member| member.node == node.id).map(|member| member.kept);
         // Of a journal that told of the number itself, it is not known where the two begin to differ.
-        let from = known.filter(|known| *known < kept).unwrap_or_default().as_u64();
+        let told = known.filter(|known| *known < kept).unwrap_or_default().as_u64();
+        let from = awaited_from.unwrap_or(told);
         let of_them = "Their holds, and what calls without a requestId used of limits, are not known to it";
         let why = match heard.verdict {
             HeartbeatVerdict::Uncompared => format!(
@@ -88,16 +138,9 @@ impl Membership {
     ) -> Result<Number, StoreFault> {
         // As a node, this gate does nothing with the store before it has the same history.
         let store = self.store.without_node();
-        let key = Freeze::Restored.key(environment);
         let mut retry = Retry::default();
         loop {
-            let (mut record, _) = store.read(&key).await?;
-            if let Some(record) = &mut record
-                && let Content::Whole(sealed) = &record.content
-            {
-                record.content = Content::Whole(self.seals.open(&key, sealed.clone())?);
-            }
-            let (before, mut forgotten) = Forgotten::of_record(record);
+            let (before, mut forgotten) = self.closing(&store, environment).await?;
             let is_awaited = forgotten.nodes.get(&node.id).is_some_and(|known| *known <= from);
             if let Some(version) = before.filter(|version| is_awaited && forgotten.by_person && *version > kept) {
                 return Ok(version);

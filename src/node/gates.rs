@@ -171,6 +171,7 @@ impl Node {
         person: &Owner,
         reason: &str,
     ) -> Result<GoneSaid, NotGone> {
+        self.takes_acts(environment)?;
         let mut retry = Retry::default();
         loop {
             if let Some(at) = self.heard_lately(environment, sender).await? {

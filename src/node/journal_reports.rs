@@ -101,8 +101,7 @@ impl Membership {
             told_of(node, environment, &error);
             return false;
         }
-        let from_up_to = (from, waits.known_up_to.unwrap_or_default());
-        match remember(node, environment, from_up_to, (&self.audit_folder, &self.seals)).await {
+        match remember(node, environment, (from, waits), (&self.audit_folder, &self.seals)).await {
             Ok(claims) => {
                 tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
                 true

@@ -12,12 +12,19 @@ impl Node {
     /// Returns the guard of what a person does, who must not lose it with a rebuild: fails while the store waits for
     /// journals, for it may be rebuilt from one of them.
     pub(super) async fn lasting(&self, environment: Environment) -> Result<Step, StoreFault> {
+        self.takes_acts(environment)?;
         let key = Freeze::Restored.key(environment);
         let (Some(record), _) = self.store.read(&key).await? else { return Ok(Step::Absent(key)) };
         match &record.content {
             Content::Whole(bytes) if !Forgotten::read(bytes).nodes.is_empty() => Err(StoreFault::AwaitsJournals),
             Content::Whole(_) | Content::Spent => Ok(Step::Version { key, version: record.version }),
         }
+    }
+
+    /// Fails where what people do may be lost, as another Redis may be in use than that of this gate.
+    pub(super) fn takes_acts(&self, environment: Environment) -> Result<(), StoreFault> {
+        let is_cut_off = self.fence.is_unnamed(environment, self.clock.elapsed());
+        if is_cut_off { Err(StoreFault::FencedOff) } else { Ok(()) }
     }
 
     /// Returns the guard of lifting a freeze that was made or changed by this commit. Whoever opens a store that waits for
@@ -28,6 +35,7 @@ impl Node {
         what: &Freeze,
         version: Number,
     ) -> Result<Option<Step>, StoreFault> {
+        self.takes_acts(environment)?;
         if *what == Freeze::Restored {
             return Ok(None);
         }

@@ -245,6 +245,7 @@ impl Membership {
             self.store.distrust(environment).await?;
             node.contradictions.are_told(environment);
         }
+        self.joins_the_store_s_history(node, environment).await?;
         let mut life = self.life(node, environment, false);
         if let Some((kept, newest)) = self.newest(node, environment).await? {
             // The journal may go on meanwhile: the two are about one number.
@@ -256,6 +257,10 @@ impl Membership {
             node.heard.time(heard.at, node.clock.elapsed());
         }
         let others = heard.members.iter().filter(|member| member.node != node.id && !member.is_retired);
+        let facts = others.clone().filter_map(|member| NodeFacts::read(&member.told));
+        if let Some(longest) = facts.filter_map(|facts| facts.fence_micros).max() {
+            node.fence.others_have(Duration::from_micros(longest));
+        }
         let journals = others.filter_map(other_journal).collect();
         node.others.hear(environment, heard.members.iter().filter_map(heard_gate).collect(), journals);
         if let Some(since) = heard.lost {
@@ -272,7 +277,7 @@ impl Membership {
             node.store_lost_outcomes(environment);
         }
         if matches!(heard.verdict, HeartbeatVerdict::Differs | HeartbeatVerdict::Uncompared) {
-            self.closes_for_another_history(node, environment, &heard).await?;
+            self.closes_for_another_history(node, environment, &heard, None).await?;
         }
         let is_lost = matches!(heard.verdict, HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost);
         if let Some(since) = heard.lost.filter(|_| is_lost)
@@ -280,7 +285,9 @@ impl Membership {
         {
             return Ok(heard);
         }
-        if heard.verdict == HeartbeatVerdict::Lost {
+        // A Redis that a few Sentinels name alone may be any Redis.
+        let is_cut_off = node.fence.is_unnamed(environment, node.clock.elapsed());
+        if heard.verdict == HeartbeatVerdict::Lost && !is_cut_off {
             node.fresh.are_lost(environment);
             self.rebuild(node, environment, &heard).await.map_err(|fault| match fault {
                 // The next heartbeat tries again.
@@ -332,6 +339,7 @@ impl Membership {
             contract: now.catalog.digest().to_hex(),
             clock_micros: node.clock.now().as_microsecond(),
             journal: sender.journal,
+            fence_micros: node.fence.length().map(|fence| u64::try_from(fence.as_micros()).unwrap_or(u64::MAX)),
             at,
             open_from,
             journal_begins: self.replica.begin(environment).unwrap_or(Number::new(u64::MAX)),

@@ -10,7 +10,7 @@ use crate::stations::claim::Forgotten;
 use crate::telemetry::UnlistedRefusal;
 
 /// The format of [`NodeFacts`].
-pub(super) const FACTS_FORMAT: u64 = 8;
+pub(super) const FACTS_FORMAT: u64 = 9;
 /// The most unlisted refusals that a heartbeat states.
 pub(super) const MAX_REFUSALS: usize = 16;
 
@@ -23,6 +23,8 @@ pub struct NodeFacts {
     pub contract: String,
     pub clock_micros: i64,
     pub journal: JournalId,
+    /// The length of its fence against a split of the Redis, if it has one.
+    pub fence_micros: Option<u64>,
     /// The store's time at which these facts were so.
     #[serde(rename = "atMicros")]
     pub at: StoreTime,
@@ -94,6 +96,7 @@ mod tests {
     impl NodeFacts {
         pub fn of_test(begins: u64, own: u64) -> NodeFacts {
             NodeFacts {
+                fence_micros: None,
                 software: String::new(),
                 policies: String::new(),
                 contract: String::new(),

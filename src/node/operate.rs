@@ -92,6 +92,7 @@ pub async fn freeze(
     person: &Owner,
     reason: &str,
 ) -> Result<bool, StoreFault> {
+    node.takes_acts(environment)?;
     let commit = claim::freeze(what, environment, person, reason, &node.id);
     node.commit(commit).await.map(|committed| committed.is_some())
 }

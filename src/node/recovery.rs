@@ -12,8 +12,10 @@ use crate::adapters::audit::{another_history, entries_above};
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, CommitError, Conflict, Content, Kind, Outstanding, RecordKey, Step, StoreFault};
+use crate::people::activation::{active, in_force_key};
 use crate::stations::claim::{
-    self, Claim, Executions, Forgotten, Freeze, KnownClaim, OpenedBeginning, PastAttempt, Tale, ToldChange,
+    self, Claim, Executions, Forgotten, Freeze, KnownClaim, LackedEntries, OpenedBeginning, PastAttempt, Tale,
+    ToldChange,
 };
 
 /// The most claims in one commit.
@@ -50,19 +52,20 @@ pub(super) async fn brought(node: &Node, environment: Environment) -> Result<(),
     })
 }
 
-/// Tells all claims above a number, and the freezes and words on gates of people that a store with everything up to
-/// `known_up_to` lacks; returns how many claims the store did not know. After that nobody waits for this node.
+/// Tells all claims above a number, and the freezes and words on gates of people that the store lacks; returns how many claims
+/// the store did not know. After that nobody waits for this node.
 pub async fn remember(
     node: &Arc<Node>,
     environment: Environment,
-    (from, known_up_to): (u64, u64),
+    (from, waits): (u64, &Forgotten),
     (folder, seals): (&Path, &Seals),
 ) -> Result<usize, RecoveryError> {
     // The outbox must be in the files first.
     brought(node, environment).await?;
     let (folder, seals, id, sender) = (folder.to_owned(), seals.clone(), node.id.clone(), node.sender());
     let reading = tokio::task::spawn_blocking(move || {
-        let mut tale = Tale::of(sender).apart_up_to(another_history(&folder, &id, environment)?);
+        let apart_up_to = another_history(&folder, &id, environment)?;
+        let mut tale = Tale::of(sender).apart_up_to(apart_up_to);
         let told = &mut |entry: Outstanding| {
             let written = written_claim(&seals, &entry).unwrap_or_else(|error| {
                 tracing::error!(%environment, %error, "what a call used of limits cannot be read in the journal");
@@ -71,11 +74,12 @@ pub async fn remember(
             tale.add(&entry, written.as_ref());
             ControlFlow::Continue(())
         };
-        entries_above(&folder, &id, environment, from, told).map(|()| tale)
+        entries_above(&folder, &id, environment, from, told).map(|()| (tale, apart_up_to))
     });
-    let tale = reading.await.map_err(|error| RecoveryError::Files(std::io::Error::other(error)))?;
-    let tale = tale.map_err(RecoveryError::Files)?;
-    Ok(tell_tale(node, environment, tale, known_up_to).await?)
+    let read = reading.await.map_err(|error| RecoveryError::Files(std::io::Error::other(error)))?;
+    let (tale, apart_up_to) = read.map_err(RecoveryError::Files)?;
+    let lacks = LackedEntries::of(&node.id, waits, from, apart_up_to);
+    Ok(tell_tale(node, environment, tale, &lacks).await?)
 }
 
 /// Tells a tale to the store that lacks it: see [`remember`].
@@ -83,17 +87,27 @@ pub async fn tell_tale(
     node: &Arc<Node>,
     environment: Environment,
     tale: Tale,
-    known_up_to: u64,
+    lacks: &LackedEntries,
 ) -> Result<usize, StoreFault> {
     // A store that goes on without these commits must not let pass what people stopped.
-    for commit in tale.acts.freezes_behind(known_up_to, environment, &node.id) {
+    for commit in tale.acts.freezes_again(lacks, environment) {
         commit_or_stand(node, commit).await?;
     }
-    for (sender, commit) in tale.acts.gone_behind(known_up_to, environment, &node.id) {
+    for (sender, commit) in tale.acts.gone_again(lacks, environment) {
         // One that came back is not gone.
         if !node.is_heard(environment, &sender).await? {
             commit_or_stand(node, commit).await?;
         }
+    }
+    let (record, _) = node.store.read(&in_force_key(environment)).await?;
+    let stored = record.and_then(|record| active(&record).ok()).map(|active| active.set.version);
+    let is_in_force = |version: &str| match &stored {
+        Some(stored) => stored == version,
+        // The first beginning writes it.
+        None => node.activations.is_in_force(environment, version),
+    };
+    if let Some(why) = tale.acts.not_told(lacks, &is_in_force) {
+        must_be_opened(node, environment, &why).await?;
     }
     let now = node.store.time().await?;
     let told = tale.into_claims().filter(|(_, told)| !told.is_past(now, &node.terms));

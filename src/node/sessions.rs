@@ -127,6 +127,7 @@ pub async fn end_all(
     why: (&Owner, &str),
     terms: SessionTerms,
 ) -> Result<usize, StoreFault> {
+    node.takes_acts(environment)?;
     let mut retry = Retry::default();
     loop {
         // The list is read first: a sign-in after the reading changes it.

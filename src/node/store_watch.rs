@@ -281,6 +281,6 @@ async fn stops_of(node: &Node, environment: Environment) -> Result<Vec<(Freeze, 
 fn text(fault: &StoreFault) -> String {
     match fault {
         StoreFault::Away(why) | StoreFault::InDoubt(why) | StoreFault::Broken(why) => why.clone(),
-        StoreFault::AwaitsJournals => fault.to_string(),
+        StoreFault::AwaitsJournals | StoreFault::FencedOff => fault.to_string(),
     }
 }

@@ -297,6 +297,7 @@ fn say(sentinel: &Scripted, redis: &Redis, epoch: u64) {
     sentinel.answers("SENTINEL GET-MASTER-ADDR-BY-NAME", &address);
     let master = format!("*4\r\n{}{}{}{}", bulk("name"), bulk(MASTER), bulk("config-epoch"), bulk(&epoch.to_string()));
     sentinel.answers("SENTINEL MASTER", &master);
+    sentinel.answers("SENTINEL MYID", &bulk(&format!("sentinel-{epoch}")));
 }
 
 async fn name_of(connection: &Connection) -> Option<String> {
@@ -346,7 +347,7 @@ async fn who_must_log_in_does_so_at_both() {
         redis.port(),
         &[
             "sentinel auth-pass sluice of-nobody",
-            "user watcher on >of-the-sentinels -@all +ping +hello +auth +sentinel|get-master-addr-by-name +sentinel|master +client",
+            "user watcher on >of-the-sentinels -@all +ping +hello +auth +sentinel|get-master-addr-by-name +sentinel|master +sentinel|myid +client",
         ],
     );
     let login = |user: &str, password: &str| Login {

@@ -83,6 +83,16 @@ pub fn may_have_lacking(
     if files_begin(folder, node, environment)? > from || another_history(folder, node, environment)? > from {
         return Ok(true);
     }
+    has_own_within(folder, node, environment, (from, up_to))
+}
+
+/// Whether the files have a commit of this node between two numbers.
+pub fn has_own_within(
+    folder: &Path,
+    node: &NodeId,
+    environment: Environment,
+    (from, up_to): (u64, u64),
+) -> io::Result<bool> {
     let mut has_own = false;
     entries_above(folder, node, environment, from, &mut |entry| {
         has_own = entry.node == *node && entry.number.as_u64() <= up_to;

@@ -66,7 +66,9 @@ pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
 pub use journal_id::journal_id;
 pub use line_tree::{JournalTree, NewCheckpoint};
-pub use lost_entries::{EntryRoom, another_history, entries_above, files_begin, may_have_lacking, newest_entries};
+pub use lost_entries::{
+    EntryRoom, another_history, entries_above, files_begin, has_own_within, may_have_lacking, newest_entries,
+};
 pub use met_store::{keep_met_store, met_store};
 pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
 pub use operand_key::{kept_operand_key, operand_key};

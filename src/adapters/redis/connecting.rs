@@ -44,9 +44,10 @@ impl Redis {
             unfit => NotConnected::Unfit(unfit),
         })?;
         self.unfit.store(None);
-        self.fence().begins_anew(self.keys.environments());
-        if named.as_ref().is_some_and(|named| named.by_majority) {
-            self.fence().named(self.keys.environments(), asked);
+        let (environments, primary) = (self.keys.environments(), named.as_ref().map(NamedPrimary::name));
+        self.fence().begins_anew(environments, primary.as_deref());
+        if let Some(primary) = primary.filter(|_| named.as_ref().is_some_and(|named| named.by_majority)) {
+            self.fence().named(environments, &primary, asked);
         }
         self.writes(refusal);
         Ok(Arc::new(ConnectionStanding {

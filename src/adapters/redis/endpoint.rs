@@ -3,7 +3,7 @@
 //! All Sentinels are asked at once. The answer with the latest failover counts, because a Sentinel that was cut off
 //! still names the former primary. One that does not answer in time is ignored.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,10 @@ pub(super) struct Sentinels {
 /// A Sentinel's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SentinelAnswer {
+    /// The id of the Sentinel: the same one may answer at two addresses.
+    sentinel: String,
+    /// How many Sentinels it knows, with itself.
+    knows: usize,
     /// Raised with every failover.
     epoch: u64,
     address: Address,
@@ -121,25 +125,26 @@ impl Sentinels {
             let (sentinel, master) = (Arc::clone(sentinel), self.master.clone());
             asked.spawn(async move { timeout(SENTINEL_ANSWERS, ask_host(&sentinel, &master)).await });
         }
-        let mut latest: Result<SentinelAnswer, EndpointError> = Err(EndpointError::Silent);
-        let mut well = Vec::new();
+        let (mut answers, mut nobody) = (Vec::new(), EndpointError::Silent);
         while let Some(answer) = asked.join_next().await {
-            if let Ok(Ok(Ok(Some(told)))) = &answer
-                && told.is_well
-            {
-                well.push(told.address.clone());
+            match answer {
+                Ok(Ok(Ok(Some(told)))) => answers.push(told),
+                Ok(Ok(Ok(None))) => nobody = EndpointError::Unknown,
+                _ => {}
             }
-            latest = match (latest, answer) {
-                (Ok(known), Ok(Ok(Ok(Some(told))))) if told.epoch <= known.epoch => Ok(known),
-                (_, Ok(Ok(Ok(Some(told))))) => Ok(told),
-                (Err(_), Ok(Ok(Ok(None)))) => Err(EndpointError::Unknown),
-                (latest, _) => latest,
-            };
         }
-        let address = latest?.address;
-        let count = well.iter().filter(|one| **one == address).count();
-        Ok(NamedPrimary { id: None, by_majority: count > self.all.len() / 2, address })
+        named(&answers, self.all.len()).ok_or(nobody)
     }
+}
+
+/// Returns the primary with the latest failover, and whether a majority names it: of the addresses that are configured, and
+/// of the Sentinels that there are.
+fn named(answers: &[SentinelAnswer], configured: usize) -> Option<NamedPrimary> {
+    let latest = answers.iter().max_by_key(|told| (told.epoch, &told.address))?;
+    let is_for_it = |told: &&SentinelAnswer| told.is_well && told.address == latest.address;
+    let names: BTreeSet<&str> = answers.iter().filter(is_for_it).map(|told| told.sentinel.as_str()).collect();
+    let all = answers.iter().map(|told| told.knows).fold(configured, usize::max);
+    Some(NamedPrimary { id: None, by_majority: names.len() > all / 2, address: latest.address.clone() })
 }
 
 /// Returns `None` if the Sentinel does not know the primary.
@@ -158,8 +163,43 @@ async fn ask_sentinel(connection: &mut MultiplexedConnection, master: &str) -> R
     let Some(address) = address else { return Ok(None) };
     let said: HashMap<String, String> =
         ::redis::cmd("SENTINEL").arg("MASTER").arg(master).query_async(connection).await?;
-    let epoch = said.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
+    let sentinel: String = ::redis::cmd("SENTINEL").arg("MYID").query_async(connection).await?;
+    let number = |name: &str| said.get(name).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+    let epoch = number("config-epoch");
+    let knows = usize::try_from(number("num-other-sentinels").saturating_add(1)).unwrap_or(usize::MAX);
     let flags = said.get("flags").map_or("", String::as_str);
     let is_well = !["down", "failover"].iter().any(|flag| flags.contains(flag));
-    Ok(Some(SentinelAnswer { epoch, address, is_well }))
+    Ok(Some(SentinelAnswer { sentinel, knows, epoch, address, is_well }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(sentinel: &str, knows: usize, (epoch, host): (u64, &str)) -> SentinelAnswer {
+        let address = (host.to_owned(), 6_379);
+        SentinelAnswer { sentinel: sentinel.to_owned(), knows, epoch, address, is_well: true }
+    }
+
+    #[test]
+    fn each_sentinel_has_one_voice_and_all_that_there_are_count() {
+        let is_named = |answers: &[SentinelAnswer], configured| {
+            let found = named(answers, configured).unwrap();
+            (found.address.0, found.by_majority)
+        };
+        let is = |host: &str, by_majority| (host.to_owned(), by_majority);
+        let old = |sentinel| told(sentinel, 3, (0, "old"));
+        assert_eq!(named(&[], 3), None);
+        assert_eq!(is_named(&[old("a"), old("b")], 3), is("old", true));
+        // One Sentinel at two addresses.
+        assert_eq!(is_named(&[old("a"), old("a")], 3), is("old", false));
+        // Only one of three is configured.
+        assert_eq!(is_named(&[old("a")], 1), is("old", false));
+        assert_eq!(is_named(&[told("a", 1, (0, "old"))], 1), is("old", true));
+        // The latest failover counts, also where fewer have heard of it.
+        let new = told("c", 3, (1, "new"));
+        assert_eq!(is_named(&[old("a"), old("b"), new.clone()], 3), is("new", false));
+        let ill = SentinelAnswer { is_well: false, ..told("b", 3, (1, "new")) };
+        assert_eq!(is_named(&[ill, new], 3), is("new", false));
+    }
 }

@@ -1,5 +1,7 @@
 //! Checks of the settings of the Redis that nodes share, together with those of the store.
 
+use std::collections::BTreeSet;
+
 use super::{Wrong, error};
 use crate::base::finding::Severity;
 use crate::config::fault::{SettingFault, SettingPlace};
@@ -10,6 +12,7 @@ use crate::config::written::{DurabilityWord, Placed, TrustedWord, WrittenConfig}
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     wrong.extend(way(written));
+    wrong.extend(sentinels_without_a_majority(written));
     wrong.extend(stores_apart(written));
     wrong.extend(failover_that_forgets(written));
     wrong.extend(address_that_moves(written));
@@ -37,6 +40,23 @@ fn named(written: &WrittenConfig) -> Option<(&'static str, &NamedHosts)> {
 
 fn is_the_store(written: &WrittenConfig) -> bool {
     written.store_kind.as_ref().is_some_and(|kind| kind.value == StoreKind::Redis)
+}
+
+/// Checks that the Sentinels can have a majority: a gate pays only where more than half of them name its primary.
+fn sentinels_without_a_majority(written: &WrittenConfig) -> Option<Wrong> {
+    let sentinels = written.redis_sentinels.as_ref().filter(|_| is_the_store(written))?;
+    let mut seen = BTreeSet::new();
+    if let Some((host, port)) = sentinels.value.iter().find(|address| !seen.insert(*address)) {
+        let fault = SettingFault::new(format!("`redis.sentinels` names `{host}:{port}` twice"));
+        return Some(error(&sentinels.place, fault.remedy("name each Sentinel once: each has one voice")));
+    }
+    let fault = SettingFault::new(format!(
+        "`redis.sentinels` names fewer than three Sentinels ({}): money waits where one of them is away",
+        sentinels.value.len()
+    ));
+    let remedy = "run at least three Sentinels on machines of their own, and name them all";
+    let are_few = sentinels.value.len() < 3;
+    are_few.then(|| (Severity::Insecure, sentinels.place.clone(), fault.remedy(remedy)))
 }
 
 /// Checks how the Redis is reached.

@@ -113,8 +113,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         "fence_ms",
         "5000",
         |w| &mut w.redis_fence,
-        "With `sentinels` or `cluster`: how long a promoted primary carries no money. A gate pays only while a\n\
-         majority of the Sentinels, or of the primaries of the cluster, named its primary within half of this time.",
+        "With `sentinels` or `cluster`: for how long a majority of the Sentinels, or of the primaries of the cluster,\n\
+         must have named the primary of a gate before the gate pays, also at its start. It pays only while they named it\n\
+         within half of this time. The longest of all gates counts.",
     ),
     Setting {
         name: "allow_split",

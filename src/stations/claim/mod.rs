@@ -66,6 +66,7 @@ pub use state::{
 pub use status::{ClaimStatus, Earlier, status_for};
 pub use stored_form::{StoredEvent, UnreadableClaim, decode_claim, encode_claim};
 pub use terms::Terms;
+pub use told_acts::LackedEntries;
 pub use told_claims::{KnownClaim, Tale, ToldChange, in_the_way, remember, whole, without_held};
 
 #[cfg(test)]

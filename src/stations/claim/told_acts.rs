@@ -1,27 +1,77 @@
-//! What people did that outlasts a rebuild without it, as an audit log tells of it: freezes, and gates that are gone.
+//! What people did, as an audit log tells of it, that a store lacks: it is told of freezes and of gates that are gone, and people
+//! do the rest again.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::freeze::{self, Freeze};
+use super::freeze::{self, Forgotten, Freeze};
 use super::gone::{self, GoneWord};
 use super::owner::Owner;
+use crate::audit::EntryKind;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, JournalId, NodeId, Number, Sender};
 
-/// The freezes and the words on gates that stand at the end of a log.
+/// The most acts that are named to people.
+const MAX_NAMED: usize = 8;
+/// The acts that nobody can do for people again.
+const NOT_TOLD: [EntryKind; 8] = [
+    EntryKind::Agreed,
+    EntryKind::RecoverySigned,
+    EntryKind::Unfrozen,
+    EntryKind::Withdrawn,
+    EntryKind::Rejected,
+    EntryKind::StandIn,
+    EntryKind::StandInRevoked,
+    EntryKind::SessionsEnded,
+];
+
+/// The entries of a node's log that a store lacks. Numbers of two histories say nothing of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LackedEntries {
+    pub node: NodeId,
+    /// The number behind which the store lacks commits of this node, and the one up to which.
+    pub from: u64,
+    pub up_to: u64,
+    /// The number up to which the log is of another history.
+    pub apart_up_to: u64,
+    /// The last number of the journal from which the store was rebuilt, and the one behind which that journal begins.
+    pub known_up_to: Option<u64>,
+    pub begins_behind: u64,
+}
+
+impl LackedEntries {
+    /// What a store lacks of the log of a node, where money is closed for this.
+    pub fn of(node: &NodeId, waits: &Forgotten, from: u64, apart_up_to: u64) -> LackedEntries {
+        let Forgotten { lacks_up_to: up_to, known_up_to, begins_behind, .. } = *waits;
+        LackedEntries { node: node.clone(), from, up_to, apart_up_to, known_up_to, begins_behind }
+    }
+
+    fn has(&self, node: &NodeId, number: Number) -> bool {
+        let number = number.as_u64();
+        let is_own = *node == self.node && number <= self.up_to;
+        self.known_up_to.is_some_and(|known| number > known)
+            || number <= self.begins_behind
+            || (number > self.from && (is_own || number <= self.apart_up_to))
+    }
+}
+
+/// The freezes and the words on gates that stand at the end of a log, and what else people did.
 #[derive(Debug, Default)]
 pub struct ToldActs {
     freezes: BTreeMap<String, ToldFreeze>,
     gone: BTreeMap<Sender, ToldGone>,
+    not_told: Vec<(EntryKind, NodeId, Number)>,
+    /// The last set of policies that took force, and the node and the number of its commit.
+    took_force: Option<(String, NodeId, Number)>,
 }
 
 #[derive(Debug)]
 struct ToldFreeze {
     person: Owner,
     reason: String,
-    /// The number of its commit.
+    /// The node and the number of its commit.
+    node: NodeId,
     number: Number,
 }
 
@@ -31,18 +81,26 @@ struct ToldGone {
     word: GoneWord,
     is_complete: bool,
     unknown_behind: Option<u64>,
-    /// The number of its last commit.
+    /// The node and the number of its last commit.
+    node: NodeId,
     number: Number,
 }
 
 impl ToldActs {
     /// Adds an entry, in the order of the log.
-    pub(super) fn add(&mut self, entry: &Map<String, Value>, number: Number) {
+    pub(super) fn add(&mut self, entry: &Map<String, Value>, (by_node, number): (&NodeId, Number)) {
         let text = |name: &str| entry.get(name).and_then(Value::as_str);
         let reason = text("reason").unwrap_or_default().to_owned();
+        let what = text("what").and_then(EntryKind::parse);
+        self.not_told.extend(what.filter(|what| NOT_TOLD.contains(what)).map(|what| (what, by_node.clone(), number)));
+        if what == Some(EntryKind::TookForce)
+            && let Some(version) = text("policy")
+        {
+            self.took_force = Some((version.to_owned(), by_node.clone(), number));
+        }
         match (text("what"), text("freeze"), entry.get("by").and_then(owner_of)) {
             (Some("frozen"), Some(name), Some(person)) => {
-                self.freezes.insert(name.to_owned(), ToldFreeze { person, reason, number });
+                self.freezes.insert(name.to_owned(), ToldFreeze { person, reason, node: by_node.clone(), number });
             }
             (Some("unfrozen"), Some(name), _) => drop(self.freezes.remove(name)),
             (Some(what @ ("said-gone" | "gone")), ..) => {
@@ -52,31 +110,53 @@ impl ToldActs {
                 let said_by = people.filter_map(Value::as_str).map(str::to_owned).collect();
                 let unknown_behind = entry.get("unknownBehind").and_then(Value::as_u64);
                 let word = GoneWord { said_by, reason };
-                let told = ToldGone { word, is_complete: what == "gone", unknown_behind, number };
+                let told =
+                    ToldGone { word, is_complete: what == "gone", unknown_behind, node: by_node.clone(), number };
                 self.gone.insert(Sender { node, journal }, told);
             }
             _ => {}
         }
     }
 
-    /// Returns the commits that make the freezes again that stand behind a number.
-    pub fn freezes_behind(&self, number: u64, environment: Environment, node: &NodeId) -> Vec<Commit> {
-        let behind = self.freezes.iter().filter(|(_, told)| told.number.as_u64() > number);
-        let again = behind.filter_map(|(name, told)| {
-            Some(freeze::freeze(&Freeze::parse(name)?, environment, &told.person, &told.reason, node))
+    /// Returns the commits that make the freezes again that a store lacks.
+    pub fn freezes_again(&self, lacks: &LackedEntries, environment: Environment) -> Vec<Commit> {
+        let lacked = self.freezes.iter().filter(|(_, told)| lacks.has(&told.node, told.number));
+        let again = lacked.filter_map(|(name, told)| {
+            Some(freeze::freeze(&Freeze::parse(name)?, environment, &told.person, &told.reason, &lacks.node))
         });
         again.collect()
     }
 
-    /// Returns the gates of which people said behind a number that they are gone, each with the commit that says so again.
-    pub fn gone_behind(&self, number: u64, environment: Environment, node: &NodeId) -> Vec<(Sender, Commit)> {
-        let behind = self.gone.iter().filter(|(_, told)| told.number.as_u64() > number);
-        let again = behind.map(|(sender, told)| {
-            let unknown_behind = told.unknown_behind;
-            let commit = gone::say_again(environment, sender, (&told.word, told.is_complete), unknown_behind, node);
-            (sender.clone(), commit)
+    /// Returns the gates of which people said that they are gone, where a store lacks it, each with the commit that says so
+    /// again.
+    pub fn gone_again(&self, lacks: &LackedEntries, environment: Environment) -> Vec<(Sender, Commit)> {
+        let lacked = self.gone.iter().filter(|(_, told)| lacks.has(&told.node, told.number));
+        let again = lacked.map(|(sender, told)| {
+            let (word, unknown_behind) = ((&told.word, told.is_complete), told.unknown_behind);
+            (sender.clone(), gone::say_again(environment, sender, word, unknown_behind, &lacks.node))
         });
         again.collect()
+    }
+
+    /// Says what else people did that a store lacks; `None` where there is nothing.
+    pub fn not_told(&self, lacks: &LackedEntries, is_in_force: &dyn Fn(&str) -> bool) -> Option<String> {
+        let set = self.took_force.iter().filter(|(version, ..)| !is_in_force(version));
+        let set = set
+            .map(|(version, node, number)| (format!("`{}` of the set {version}", EntryKind::TookForce), node, *number));
+        let others = self.not_told.iter().rev().map(|(what, node, number)| (format!("`{what}`"), node, *number));
+        let lacked = set.chain(others).filter(|(_, node, number)| lacks.has(node, *number));
+        let mut named: Vec<String> = lacked.map(|(what, _, number)| format!("{what} (number {number})")).collect();
+        let more = named.len().saturating_sub(MAX_NAMED);
+        named.truncate(MAX_NAMED);
+        let more = if more > 0 { format!(", and {more} before") } else { String::new() };
+        (!named.is_empty()).then(|| {
+            format!(
+                "the store lacks what people did, which the journal of `{}` has: {}{more}; see what of it still counts, and do it \
+                 again",
+                lacks.node,
+                named.join(", ")
+            )
+        })
     }
 }
 

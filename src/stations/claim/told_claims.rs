@@ -81,7 +81,7 @@ impl Tale {
     pub fn add(&mut self, outstanding: &Outstanding, written: Option<&Claim>) {
         let Ok(Value::Object(entry)) = json::parse(&outstanding.entry, Limits::ANSWER) else { return };
         let text = |name: &str| entry.get(name).and_then(Value::as_str);
-        self.acts.add(&entry, outstanding.number);
+        self.acts.add(&entry, (&outstanding.node, outstanding.number));
         let Some(name) = text("claim") else { return };
         let ended = match (text("what"), text("said")) {
             // A proof of execution counts, whatever became of its claim since.

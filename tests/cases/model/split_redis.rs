@@ -41,6 +41,11 @@ impl Primary {
         Primary { store: MemoryStore::new(clock), run: 1, promoted: None, marks, said }
     }
 
+    /// The name by which the Sentinels know it.
+    pub fn name(&self) -> String {
+        format!("redis-{}", self.run)
+    }
+
     fn copy(&self, clock: Arc<ModelClock>, run: u64, promoted: Option<Duration>) -> Primary {
         let marks = Mutex::new(self.marks.lock().unwrap().clone());
         let said = Mutex::new(self.said.lock().unwrap().clone());

@@ -22,7 +22,7 @@ use sluice::node::Node;
 use sluice::node::journalling::bring;
 use sluice::node::recovery::{tell_tale, written_claim};
 use sluice::ports::{Clock as _, Store};
-use sluice::stations::claim::{self, ClaimState, Forgotten, Freeze, Owner, Tale};
+use sluice::stations::claim::{self, ClaimState, Forgotten, Freeze, LackedEntries, Owner, Tale};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -69,7 +69,7 @@ impl World {
         loop {
             let stayed = splits.redis.stayed();
             for at in (0..NODES).filter(|at| !stayed.contains(at)) {
-                self.fence(at).named(&[ENVIRONMENT], self.clock.elapsed());
+                self.fence(at).named(&[ENVIRONMENT], &splits.redis.reached(at).name(), self.clock.elapsed());
             }
             *self.unheard.lock().unwrap() = stayed;
             sleep(BEAT).await;
@@ -90,7 +90,7 @@ impl World {
     /// A gate meets another primary: it compares its newest entry before it does anything else there.
     async fn meets(&self, at: usize, splits: &Splits) {
         let (primary, books) = (splits.redis.reached(at), self.nodes[at].lock().unwrap().books.clone());
-        self.fence(at).begins_anew(&[ENVIRONMENT]);
+        self.fence(at).begins_anew(&[ENVIRONMENT], Some(&primary.name()));
         let highest = books.audit.highest(ENVIRONMENT);
         let file = self.files[at].clone();
         let newest: Option<Mark> = file.lock().unwrap().get(&highest).map(|entry| (entry.at, entry.node.clone()));
@@ -107,7 +107,7 @@ impl World {
         }
         splits.redis.is_met(at, &primary);
         let now = self.clock.elapsed();
-        self.fence(at).named(&[ENVIRONMENT], now);
+        self.fence(at).named(&[ENVIRONMENT], &primary.name(), now);
         self.fence(at).meets(ENVIRONMENT, now, primary.promoted.map(|promoted| now - promoted));
     }
 
@@ -148,7 +148,8 @@ impl World {
                 tale.add(entry, written_claim(&Seals::default(), entry).unwrap().as_ref());
             }
         }
-        tell_tale(books, ENVIRONMENT, tale, waits.known_up_to.unwrap_or_default()).await.ok();
+        let lacks = LackedEntries::of(&books.id, &waits, *from, 0);
+        tell_tale(books, ENVIRONMENT, tale, &lacks).await.ok();
     }
 
     /// People open money when every gate has told what it knows, and whatever could become of calls has become of them.
