@@ -49,10 +49,12 @@ impl LackedEntries {
 
     fn has(&self, node: &NodeId, number: Number) -> bool {
         let number = number.as_u64();
-        let is_own = *node == self.node && number <= self.up_to;
-        self.known_up_to.is_some_and(|known| number > known)
-            || number <= self.begins_behind
-            || (number > self.from && (is_own || number <= self.apart_up_to))
+        // What was done since the store goes on without these commits is in the store.
+        let is_before = number <= self.up_to;
+        let is_unknown = *node == self.node || self.known_up_to.is_some_and(|known| number > known);
+        number <= self.begins_behind
+            || (is_before && is_unknown && number > self.from)
+            || (number > self.from && number <= self.apart_up_to)
     }
 }
 
