@@ -16,7 +16,8 @@
 --   root:r:RECORD      string: version, at, whole until and gone at, each as a double, of which less than nothing is
 --                      forever; then 'w' and the content, or 's' if it is spent
 --   root:i:INDEX       members by their due time
---   root:s:WINDOW      string: its slots, each as four doubles: begin, end, units, until
+--   root:s:WINDOW      string: its slots, each as four doubles: begin, end, units, until; behind more than two of them
+--                      stands a sum, as five doubles: from, to, until, units, place; see `sum_of`
 --   root:h:HOLDER      string: what it holds, each as the length of the name of the window, in four bytes, begin, end
 --                      and units as doubles, and the name
 --   root:q             the outbox: entries that not every journal has yet, by number: 'before at node entry'; before is
@@ -215,12 +216,35 @@ local function head_of(packed, now_here)
   return version, state == 'w' and (whole < 0 or now_here < whole), gone, written
 end
 
+-- Returns how many bytes the slots of a window have: a sum may stand behind them.
+local function slots_in(window)
+  local length = #window
+  if length % 32 == 0 then
+    return length
+  elseif length % 32 ~= 8 or length < 40 then
+    error('a window that cannot be read')
+  end
+  return length - 40
+end
+
 -- A slot in a window is four doubles, which hold all numbers here exactly and are read without making texts of them.
 -- Returns what a window counts between two times; then where the slot of other times begins in it, the units of that
--- slot and until when it matters, if there is one.
+-- slot and until when it matters, if there is one; then until when that sum is right, if nothing is counted meanwhile.
+-- A kept sum is right for its span as long as each slot in it matters. It has the place of the slot that was counted
+-- last.
 local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
-  local read, sum, length, first = struct.unpack, 0, #window, 1
+  local read, sum, length, first = struct.unpack, 0, slots_in(window), 1
   local place, slot_units, slot_matters
+  local is_right_until = math.huge
+  if length < #window then
+    local known_from, known_to, known_until, known_sum, known_place = read('<ddddd', window, length + 1)
+    if known_from == from and known_to == to and now_here < known_until then
+      local begins, ends, units, matters = read('<dddd', window, known_place)
+      if begins == slot_begins and ends == slot_ends then
+        return known_sum, known_place, units, matters, known_until
+      end
+    end
+  end
   while first <= length do
     local last, numbers = 4
     if first + 255 <= length then
@@ -231,9 +255,12 @@ local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
     end
     for i = 1, last, 4 do
       local begins, matters = numbers[i], numbers[i + 3]
-      -- A slot may be swept late.
-      if matters > now_here and begins < to and numbers[i + 1] > from then
-        sum = sum + numbers[i + 2]
+      if begins < to and numbers[i + 1] > from then
+        -- A slot may be swept late. Where the time is set right, it may matter again: such a sum is not kept.
+        if matters > now_here then
+          sum = sum + numbers[i + 2]
+        end
+        is_right_until = math.min(is_right_until, matters > now_here and matters or 0)
       end
       if begins == slot_begins and numbers[i + 1] == slot_ends then
         place, slot_units, slot_matters = first + (i - 1) * 8, numbers[i + 2], matters
@@ -241,16 +268,18 @@ local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
     end
     first = first + last * 8
   end
-  return sum, place, slot_units, slot_matters
+  return sum, place, slot_units, slot_matters, is_right_until
 end
 
--- Returns a window with a slot in the place of the one that begins at `first`; without it if it has no units.
-local function with_slot(window, first, begins, ends, units, matters)
+-- Returns a window with a slot in the place of the one that begins at `first`, or without the slot if it has no units;
+-- and with a sum, if there is one.
+local function with_slot(window, first, begins, ends, units, matters, sum)
   local slot = units and struct.pack('<dddd', begins, ends, units, matters) or ''
+  local length = slots_in(window)
   if not first then
-    return window .. slot
+    return string.sub(window, 1, length) .. slot .. (sum or '')
   end
-  return string.sub(window, 1, first - 1) .. slot .. string.sub(window, first + 32)
+  return string.sub(window, 1, first - 1) .. slot .. string.sub(window, first + 32, length) .. (sum or '')
 end
 
 local function expiry_of_slot(name, begins, ends)
@@ -357,7 +386,7 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
     step = step + 1
     local what, starts = sub(plan, following, following), following + 1
     -- The place of a window of which a slot gets units, or loses some; that slot, and where it stands if it does.
-    local adds, takes, begins, ends, units, matters, slot, units_before, matters_before
+    local adds, takes, begins, ends, units, matters, slot, units_before, matters_before, from, to, sum, sum_until
     if what == 'a' then
       -- One step for each of these places: nothing is there.
       local first, last
@@ -452,11 +481,11 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
         obstacles = stood(obstacles, step, 'time')
       end
     elseif what == 'u' then
-      local place, of_holder, most, kind, one, other, from, to
+      local place, of_holder, most, kind, one, other
       place, of_holder, units, most, kind, one, other, following = read('<HHi8i8c1i8i8', plan, starts)
       from, to, begins, ends, matters = span(now_here, kind, one, other)
-      local name, holder, sum = sub(names[place], 4), values[of_holder] or ''
-      sum, slot, units_before, matters_before = sum_of(values[place] or '', from, to, now_here, begins, ends)
+      local name, holder = sub(names[place], 4), values[of_holder] or ''
+      sum, slot, units_before, matters_before, sum_until = sum_of(values[place] or '', from, to, now_here, begins, ends)
       if not begins then
         obstacles = stood(obstacles, step, 'time')
       elseif holder ~= '' and held_in(holder, name) then
@@ -470,13 +499,13 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
       end
     elseif what == 'b' or what == 't' then
       -- Counts units for good in the slot of an earlier time, or takes them away from it.
-      local place, time, kind, one, other, from, to
+      local place, time, kind, one, other
       place, units, time, kind, one, other, following = read('<Hi8i8c1i8i8', plan, starts)
       from, to, begins, ends, matters = span(time, kind, one, other)
       if begins and matters > now_here and what == 'b' then
         adds = place
-        local _
-        _, slot, units_before, matters_before = sum_of(values[place] or '', from, to, now_here, begins, ends)
+        sum, slot, units_before, matters_before, sum_until =
+          sum_of(values[place] or '', from, to, now_here, begins, ends)
       elseif begins and matters > now_here then
         takes = place
       end
@@ -485,19 +514,19 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
       local nth, of_holder
       nth, of_holder, following = read('<HH', plan, starts)
       local holder = values[of_holder] or ''
-      local from, to = held_in(holder, names[count + nth])
-      if from then
+      local first, last = held_in(holder, names[count + nth])
+      if first then
         last_changed = last_changed + 1
-        changed[last_changed], values[of_holder] = of_holder, sub(holder, 1, from - 1) .. sub(holder, to + 1)
+        changed[last_changed], values[of_holder] = of_holder, sub(holder, 1, first - 1) .. sub(holder, last + 1)
       end
     elseif what == 'g' then
-      local place, of_holder, from, to
+      local place, of_holder, first, last
       place, of_holder, following = read('<HH', plan, starts)
       local holder = values[of_holder] or ''
-      from, to, begins, ends, units = held_in(holder, sub(names[place], 4))
-      if from then
+      first, last, begins, ends, units = held_in(holder, sub(names[place], 4))
+      if first then
         last_changed = last_changed + 1
-        changed[last_changed], values[of_holder] = of_holder, sub(holder, 1, from - 1) .. sub(holder, to + 1)
+        changed[last_changed], values[of_holder] = of_holder, sub(holder, 1, first - 1) .. sub(holder, last + 1)
         takes = place
       end
     elseif what == 'm' or what == 'n' then
@@ -548,9 +577,15 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
       if window == '' then
         opened = with(opened or { 'ZADD', its_root .. ':l' }, 0, name)
       end
+      -- A slot that did not matter any more is not in the sum.
+      local counted = matters_before and matters_before > now_here and units_before or 0
       units, matters = math.min((units_before or 0) + units, MAX_EXACT), math.max(matters, matters_before or 0)
+      local last, kept_sum = slots_in(window), nil
+      if last > 64 then
+        kept_sum = pack('<ddddd', from, to, math.min(sum_until, matters), sum - counted + units, slot or length + 1)
+      end
       last_changed = last_changed + 1
-      changed[last_changed], values[adds] = adds, with_slot(window, slot, begins, ends, units, matters)
+      changed[last_changed], values[adds] = adds, with_slot(window, slot, begins, ends, units, matters, kept_sum)
     elseif takes then
       -- From the slot, if it is still there.
       local window, name = values[takes] or '', sub(names[takes], 4)
@@ -1518,7 +1553,7 @@ elseif op == 'sweep' then
           local key = root .. ':s:' .. its_window
           local window = redis.call('GET', key) or ''
           local first = slot_in(window, tonumber(begins), tonumber(ends))
-          if first and #window == 32 then
+          if first and slots_in(window) == 32 then
             alter('DEL', key)
             alter('ZREM', root .. ':l', its_window)
           elseif first then

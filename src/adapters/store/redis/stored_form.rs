@@ -6,6 +6,8 @@ use crate::ledger::{Content, Number, StoreFault, StoreTime, WindowKey};
 
 /// The bytes of a slot, and of the times and the version of a record: four doubles.
 const SLOT: usize = 32;
+/// The bytes of the sum behind the slots of a window: five doubles.
+const SUM: usize = 40;
 /// The bytes before the name of a window that is held: the length of the name, and three doubles.
 const HELD: usize = 28;
 
@@ -30,13 +32,16 @@ pub(super) fn record(packed: &[u8]) -> Result<Stored, StoreFault> {
     })
 }
 
-/// Parses the slots of a window.
+/// Parses the slots of a window. The sum that may stand behind them says nothing more.
 pub(super) fn slots(packed: &[u8]) -> Result<Vec<(WindowSlot, Spent)>, StoreFault> {
-    let (slots, rest) = packed.as_chunks::<SLOT>();
-    if !rest.is_empty() {
-        return Err(broken("a window"));
+    let slots = match packed.len() % SLOT {
+        0 => Some(packed),
+        _ => packed.len().checked_sub(SUM).and_then(|length| packed.get(..length)),
+    };
+    match slots.map(<[u8]>::as_chunks::<SLOT>) {
+        Some((slots, [])) => slots.iter().map(slot).collect(),
+        _ => Err(broken("a window")),
     }
-    slots.iter().map(slot).collect()
 }
 
 fn slot(packed: &[u8; SLOT]) -> Result<(WindowSlot, Spent), StoreFault> {
@@ -101,7 +106,8 @@ mod tests {
         let read = slots(&window).unwrap();
         assert_eq!(read.iter().map(|(_, spent)| spent.units).collect::<Vec<_>>(), [5, 9_007_199_254_740_991]);
         assert_eq!(read[1].0.begin, StoreTime::of_micros(60));
-        for unreadable in [doubles([0.5, 1.0, 1.0, 1.0]), doubles([0.0, 1.0, -1.0, 1.0]), vec![0; 31]] {
+        assert_eq!(slots(&[&window[..], &[7; SUM]].concat()).unwrap(), read);
+        for unreadable in [doubles([0.5, 1.0, 1.0, 1.0]), doubles([0.0, 1.0, -1.0, 1.0]), vec![0; 31], vec![0; 33]] {
             assert!(slots(&unreadable).is_err(), "{unreadable:?}");
         }
         let part = |length: u32, units: f64, name: &str| {
