@@ -9,7 +9,7 @@ const LIMITS: &str = include_str!("../support/two_limits.toml");
 /// The most commands of the Redis that a payment takes, both of its scripts included.
 const MAX_COMMANDS: usize = 20;
 /// The most bytes that a payment brings into the Redis.
-const MAX_BYTES: usize = 3_800;
+const MAX_BYTES: usize = 3_300;
 
 fn on_redis(upstream: &Upstream, redis: &Redis) -> Setup {
     let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", "left");

@@ -300,8 +300,8 @@ def read_claims(redis: Redis) -> dict[str, str]:
     while True:
         next_cursor, keys = redis.ask("SCAN", cursor, "MATCH", prefix.replace("[", "\\[") + "*", "COUNT", 1000)
         for key in keys:
-            # Version, time, two expiries, and behind them the state and the content.
-            stored = redis.ask("GET", key.decode()).split(b" ", 4)[4]
+            # Behind version, time and two expiries, four doubles, come the state and the content.
+            stored = redis.ask("GET", key.decode())[32:]
             if stored.startswith(b"w"):
                 claim = json.loads(unpacked(stored[1:]))
                 states[claim["requestId"]] = state_of(claim["state"])

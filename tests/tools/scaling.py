@@ -53,8 +53,7 @@ end
 SPEND = """
 for _, name in ipairs(ARGV) do
   local key = KEYS[1] .. ':r:claim:' .. name
-  local head = string.match(redis.call('GET', key), '^%d+ %d+ %d* %d* ')
-  redis.call('SET', key, head .. 's')
+  redis.call('SET', key, string.sub(redis.call('GET', key), 1, 32) .. 's')
 end
 """
 

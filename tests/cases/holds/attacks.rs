@@ -180,12 +180,13 @@ fn frozen(gate: &crate::support::Gate, path: &str) {
 /// People agreed to one call; its record is another's, or has another body, by the time that it is to be sent.
 #[test]
 fn records_that_were_swapped_or_altered_in_the_store_are_not_sent() {
-    let swap_them = "local function of(key) return string.match(redis.call('GET', key), '^(%S+ %S+ %S* %S* )(.*)$') end \
+    // The head of a record has four doubles; behind them stand its state and its content.
+    let swap_them = "local function of(key) local all = redis.call('GET', key) return all:sub(1, 32), all:sub(33) end \
                      local head, a = of(KEYS[1]) local other, b = of(KEYS[2]) \
                      redis.call('MSET', KEYS[1], head .. b, KEYS[2], other .. a) return 'OK'";
-    let content = "local content = string.match(redis.call('GET', KEYS[1]), '^%S+ %S+ %S* %S* w(.*)$') \
+    let content = "local content = string.sub(redis.call('GET', KEYS[1]), 34) \
                    return (string.gsub(content, '.', function(byte) return string.format('%02x', string.byte(byte)) end))";
-    let alter = "local head = string.match(redis.call('GET', KEYS[1]), '^%S+ %S+ %S* %S* w') \
+    let alter = "local head = string.sub(redis.call('GET', KEYS[1]), 1, 33) \
                  redis.call('SET', KEYS[1], head .. ARGV[1]) return 'OK'";
     for seal_key in [None, Some("5e".repeat(32))] {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
@@ -305,16 +306,15 @@ fn a_vote_that_was_withdrawn_is_not_put_back_in_the_store() {
         let gate = with_key(on_redis(gate(&upstream, RULES), &redis, "left"), seal_key.as_deref()).start().ready();
         let hold = held(&gate, "b-1");
         let copy = |from: &str, to: &str| {
-            // The head of a record has four words; the content begins behind its state.
-            let script = "local old = redis.call('GET', KEYS[2]) or ''
-                local head = string.match(old, '^%S+ %S+ %S* %S* ') or '0 0   '
-                local content = string.match(redis.call('GET', KEYS[1]), '^%S+ %S+ %S* %S* (.*)$')
+            // The head of a record has four doubles; behind them stand its state and its content.
+            let script = "local old = redis.call('GET', KEYS[2]) or struct.pack('<dddd', 0, 0, -1, -1)
+                local head, content = string.sub(old, 1, 32), string.sub(redis.call('GET', KEYS[1]), 33)
                 redis.call('SET', KEYS[2], head .. content) return 'OK'";
             redis.ask(&["EVAL", script, "2", from, to]);
         };
         let under = |version: &str| {
-            let script = "local rest = string.match(redis.call('GET', KEYS[1]), '^%S+( .*)$')
-                redis.call('SET', KEYS[1], ARGV[1] .. rest) return 'OK'";
+            let script = "local rest = string.sub(redis.call('GET', KEYS[1]), 9)
+                redis.call('SET', KEYS[1], struct.pack('<d', tonumber(ARGV[1])) .. rest) return 'OK'";
             redis.ask(&["EVAL", script, "1", &stored(&hold), version]);
         };
         assert_eq!(say(&gate, "approve", &hold, "ops-1").status, 200);

@@ -137,8 +137,8 @@ mod contract {
         time: never_runs_back before_and_after;
         indexes: members_are_due_in_order a_member_moves_and_goes membership_guards a_member_keeps_its_earliest_time a_part_of_an_index
             what_has_ended_leaves_its_index;
-        windows: a_fixed_span_ends a_rolling_window_forgets_whole_buckets max_is_exact force_passes_the_limit
-            a_late_booking_counts_in_its_own_time
+        windows: a_fixed_span_ends a_rolling_window_forgets_whole_buckets max_is_exact many_slots_are_summed_up_exactly
+            force_passes_the_limit a_late_booking_counts_in_its_own_time
             units_that_are_taken_away_leave_their_own_slot
             settle_and_give_back_once one_reservation_for_each_holder windows_are_apart senseless_spans_are_refused
             what_is_given_back_late_counts_no_longer nothing_counts_beyond_the_most windows_are_found;

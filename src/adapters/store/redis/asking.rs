@@ -3,6 +3,7 @@
 use ::redis::Cmd;
 use ::redis::aio::MultiplexedConnection;
 
+use super::call_head::CallHead;
 use super::script_args::Words;
 use super::{NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
 use crate::adapters::redis::Unanswered;
@@ -17,18 +18,18 @@ const MARK_SECONDS: u64 = 60;
 
 impl RedisStore {
     fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> Cmd {
-        let pace = self.pace(environment);
-        let head = Words::default().word(operation);
-        let head = match &self.clock {
-            Some(clock) => head.word(clock.now().as_microsecond().to_string()),
-            None => head.word(""),
+        let knowledge = self.beliefs.as_ref().map(|beliefs| (beliefs.node.as_str(), beliefs.known(environment, run)));
+        let (node, (generation, highest)) = knowledge.unwrap_or_default();
+        let head = CallHead {
+            clock: self.clock.as_ref().map(|clock| clock.now().as_microsecond()),
+            told: self.told(environment),
+            expected: self.pace(environment).expected(),
+            node,
+            generation: &generation,
+            highest,
+            run,
         };
-        let head = head.time(self.told(environment));
-        let head = match &self.beliefs {
-            Some(beliefs) => beliefs.words(environment, run, head),
-            None => head.word("").word("").word(run).number(0),
-        };
-        let head = pace.expected(head);
+        let head = Words::default().word(operation).word(head.packed());
         let ((count, bytes), (more, more_bytes)) = (head.size(), words.size());
         let count = count.saturating_add(more).saturating_add(5);
         let mut command = Cmd::with_capacity(count, bytes.saturating_add(more_bytes).saturating_add(CALL_BYTES));

@@ -7,7 +7,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::membership::{HeartbeatReply, LAPSE};
-use super::script_args::Words;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, NodeId, Number, StoreTime};
 
@@ -54,8 +53,9 @@ impl Beliefs {
         place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the words that describe this node's knowledge in a call.
-    pub fn words(&self, environment: Environment, run: &str, head: Words) -> Words {
+    /// Returns what this node tells the store in a call: the generation that it knows, and the highest number of its
+    /// own commits.
+    pub fn known(&self, environment: Environment, run: &str) -> (String, u64) {
         let mut belief = self.at(environment);
         // Another Redis may have another history behind the same number.
         if belief.compared.as_ref().is_some_and(|compared| compared != run) {
@@ -63,7 +63,7 @@ impl Beliefs {
             belief.is_waiting = true;
         }
         let generation = if belief.is_waiting { WAITS } else { belief.generation.as_deref().unwrap_or_default() };
-        head.word(self.node.as_str()).word(generation).word(run).number(belief.highest)
+        (generation.to_owned(), belief.highest)
     }
 
     pub fn committed(&self, commit: &Commit, number: Number) {

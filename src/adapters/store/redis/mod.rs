@@ -12,6 +12,7 @@
 //! holds how nodes meet a Redis; `node::membership` and `node::recovery` hold what follows a loss.
 
 mod asking;
+mod call_head;
 mod export;
 mod faults;
 mod generation;
@@ -179,8 +180,7 @@ impl RedisStore {
 
     fn committing(&self, commit: &Commit, rest: &Words) -> Words {
         let until = self.until(commit.environment).filter(|_| !commit.steps.contains(&Step::KeepPace));
-        let until = until.map_or_else(String::new, |until| until.as_micros().to_string());
-        Words::default().word(until).then(rest)
+        Words::default().limit(until).then(rest)
     }
 }
 
@@ -188,9 +188,10 @@ impl RedisStore {
 impl Store for RedisStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         plan::sensible(&commit).map_err(CommitError::Fault)?;
-        let words =
-            Words::default().word(commit.node.as_str()).word(wire_entry::for_commit(&commit.entry, &commit.steps));
-        let words = words.steps(&commit.steps).map_err(CommitError::Fault)?;
+        let is_own = self.beliefs.as_ref().is_some_and(|beliefs| beliefs.node == commit.node);
+        let node = Some(&commit.node).filter(|_| !is_own);
+        let entry = wire_entry::for_commit(&commit.entry, &commit.steps);
+        let words = Words::default().commit(node, &entry, &commit.steps).map_err(CommitError::Fault)?;
         // The clock of the Redis may have run ahead since the last reported time; the refusal reported a newer one.
         for _ in 0..2 {
             if let Some(committed) = self.try_commit(&commit, &words).await? {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::script_args::Words;
+use super::call_head::ExpectedTime;
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::ledger::{ClockAnchor, ClockLeap, Number, StoreTime};
 use crate::ports::Clock as _;
@@ -153,22 +153,18 @@ impl StorePace {
         self.state().shift
     }
 
-    /// Adds the expected time, how far the clock may differ from it, and the shift of a gate that has not settled; empty
-    /// words where nothing is expected.
-    pub fn expected(&self, words: Words) -> Words {
+    /// Returns the expected time, how far the clock may differ from it, and the shift of a gate that has not settled; `None`
+    /// where nothing is expected.
+    pub fn expected(&self) -> Option<ExpectedTime> {
         let elapsed = SystemClock.elapsed();
         let (anchor, shift) = {
             let state = self.state();
             (state.anchor, (!state.is_settled).then_some(state.shift))
         };
-        match anchor {
-            None => words.word("").word("").word(""),
-            Some(anchor) => {
-                let tolerance = u64::try_from(anchor.tolerance(elapsed).as_micros()).unwrap_or(u64::MAX);
-                let words = words.time(anchor.expected(elapsed)).number(tolerance);
-                words.word(shift.map_or_else(String::new, |shift| shift.to_string()))
-            }
-        }
+        anchor.map(|anchor| {
+            let tolerance = u64::try_from(anchor.tolerance(elapsed).as_micros()).unwrap_or(u64::MAX);
+            ExpectedTime { at: anchor.expected(elapsed), tolerance, shift }
+        })
     }
 
     /// Compares the clock of the Redis with the expected time.
@@ -336,18 +332,14 @@ mod tests {
     #[test]
     fn a_start_shifts_the_clock_until_it_is_compared() {
         let pace = StorePace::default();
-        let words = |pace: &StorePace| {
-            let words = pace.expected(Words::default());
-            let texts: Vec<String> = words.all().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-            texts
-        };
-        assert_eq!(words(&pace), ["", "", ""]);
+        assert_eq!(pace.expected(), None);
         pace.begin(seconds(1_000), seconds(173_800));
-        assert_eq!(words(&pace)[2], "-172800000000");
+        assert_eq!(pace.expected().unwrap().shift, Some(-172_800_000_000));
         pace.compare(reading(173_800, 1_000, 0, 0));
         pace.settle(seconds(173_800), true);
-        assert_eq!(words(&pace)[2], "");
-        assert!(words(&pace)[0].starts_with("1738"));
+        let expected = pace.expected().unwrap();
+        assert_eq!(expected.shift, None);
+        assert!(expected.at >= seconds(173_800) && expected.at < seconds(173_900), "{expected:?}");
     }
 
     #[test]

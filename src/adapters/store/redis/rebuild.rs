@@ -138,8 +138,8 @@ impl RedisStore {
         let words = committed
             .iter()
             .fold(words.number(count), |words, (node, number)| words.word(node.as_str()).number(number.as_u64()));
-        let words = words.word("").word(commit.node.as_str());
-        let words = words.word(wire_entry::for_commit(&commit.entry, &commit.steps)).steps(&commit.steps)?;
+        let entry = wire_entry::for_commit(&commit.entry, &commit.steps);
+        let words = words.limit(None).commit(Some(&commit.node), &entry, &commit.steps)?;
         let told = self.ask(environment, "rebuilt", &words).await;
         let told = told.map_err(|unanswered| fault(unanswered, StoreFault::InDoubt))?;
         match ReplyReader::of(told).next()?.as_slice() {

@@ -13,11 +13,13 @@
 --                      highest number that left it since the store was created or rebuilt; behind, the last number
 --                      before the rebuild, if it was rebuilt;
 --                      'by:NODE', the highest number that the node committed
---   root:r:RECORD      string: 'version at whole gone ', then 'w' and the content, or 's' if it is spent: whole until,
---                      and gone at ('' is forever)
+--   root:r:RECORD      string: version, at, whole until and gone at, each as a double, of which less than nothing is
+--                      forever; then 'w' and the content, or 's' if it is spent
 --   root:i:INDEX       members by their due time
---   root:s:WINDOW      string: its slots, each as four doubles: begin, end, units, until
---   root:h:HOLDER      string: what it holds, each as 'length begin end units WINDOW'; the length is that of the window
+--   root:s:WINDOW      string: its slots, each as four doubles: begin, end, units, until; behind more than two of them
+--                      stands a sum, as five doubles: from, to, until, units, place; see `sum_of`
+--   root:h:HOLDER      string: what it holds, each as the length of the name of the window, in four bytes, begin, end
+--                      and units as doubles, and the name
 --   root:q             the outbox: entries that not every journal has yet, by number: 'before at node entry'; before is
 --                      how many bytes were put before it; see `wire_entry` for the form of an entry
 --   root:k             hash: NODE -> 'JOURNAL number', the number up to which the node's journal has every entry
@@ -42,16 +44,19 @@
 --   root:v             hash: NODE -> 'instance nth', the parts that it has taken
 -- No key has a Redis expiry: Redis measures it by another clock than commits use, and may evict such keys.
 --
--- Times are in microseconds. Times, numbers and units are below 2^53, so a double holds them exactly; arguments and
--- replies carry them as text.
+-- Times are in microseconds. Times, numbers and units are below 2^53, so a double holds them exactly. The arguments of
+-- commits carry them as numbers, other arguments and replies as text.
 
--- Most calls are commits. For them nothing is made that they do not use, big texts are made once, and functions that
--- they use take what they need: a local of this chunk that a function uses is looked for in each call.
+-- Most calls are commits. For them nothing is made that they do not use, and big texts are made once. A function costs
+-- what it is, and each local outside of it that it uses costs as much again in each call: so functions of commits take
+-- what they need as arguments, and those of other operations stand behind the commit.
 
 local op, root = ARGV[1], KEYS[1]
 -- The layout of these keys. No other is read.
-local FORMAT = '5'
+local FORMAT = '6'
 local MAX_EXACT = 9007199254740991
+-- Until when that is kept which has no end.
+local FOREVER = -1
 -- How many entries wait for nodes that do not run, and how many bytes.
 local MAX_WAITING = 16384
 local MAX_WAITING_BYTES = 64 * 1024 * 1024
@@ -65,51 +70,39 @@ local RETURNS_WITHIN = 3600 * 1000000
 -- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further.
 local AHEAD = 60 * 1000000
 
--- Every write but those of a commit calls this. On the first pass it is `try`, which only checks whether the user may
--- call the command.
-local alter
-
+-- Checks whether the user may call a command.
 local function try(...)
   if not redis.acl_check_cmd(...) then
     error({ err = 'DENIED the user may not call ' .. (...) })
   end
 end
 
--- Errors of the Redis itself, which keep their code: missing permissions, and refused writes.
-local function is_of_redis(code)
-  return code == 'NOPERM'
+-- Returns what is answered in place of an operation that failed. Errors of the Redis itself keep their code: missing
+-- permissions, and refused writes.
+local function refusal(fault)
+  local why = type(fault) == 'table' and fault.err or tostring(fault)
+  local code = string.match(why, '^%u+')
+  local is_of_redis = code == 'NOPERM'
     or code == 'DENIED'
     or code == 'OOM'
     or code == 'READONLY'
     or code == 'NOREPLICAS'
     or code == 'MISCONF'
+  return redis.error_reply(is_of_redis and why or 'SLUICE ' .. why)
 end
 
--- Returns the answer of an operation, and does what it writes. A commit has checked its own writes.
--- INVARIANT: every invalid argument, invalid stored value and missing permission is found before anything is written.
-local function finish(is_well, answer, act)
-  local fault = answer
-  if is_well and act and op ~= 'commit' then
-    alter = try
-    is_well, fault = pcall(act)
-  end
-  if not is_well then
-    local why = type(fault) == 'table' and fault.err or tostring(fault)
-    return redis.error_reply(is_of_redis(string.match(why, '^%u+')) and why or 'SLUICE ' .. why)
-  end
-  if act then
-    alter = redis.call
-    act()
-  end
-  return answer
+-- What all operations share; infinite times are none. The time that the caller was told last, and the highest number of
+-- its own commits; the time that it expects, and how far the clock may differ from that; the calling node, the
+-- generation that it knows, empty if it knows none, and the run of this Redis. Few calls have more: the clock in tests,
+-- and what the caller adds to the clock until it has compared the clock of its machine.
+local NONE = math.huge
+local told_before, highest, expected, tolerance, asker, known, met, more = struct.unpack('<ddddHc0Hc0Hc0', ARGV[2])
+local clock, shift = NONE, NONE
+if more <= #ARGV[2] then
+  clock, shift = struct.unpack('<dd', ARGV[2], more)
 end
-
-local function text(number)
-  return string.format('%d', number)
-end
-
--- The calling node, and what it knows of this store: `known` is empty if it knows no generation.
-local asker, known, met, highest = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+-- The index of the last argument that was taken: that of the last one that all operations share.
+local at = 2
 local meta = redis.call(
   'HMGET',
   root,
@@ -136,63 +129,48 @@ elseif meta[1] and meta[1] ~= FORMAT and meta[1] ~= 'import' then
   return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. remedy)
 end
 
-local mark, clock = tonumber(meta[2] or 0), tonumber(ARGV[2])
-if not clock then
+local mark = tonumber(meta[2] or 0)
+-- Whoever expects no time cannot tell whether the clock leapt.
+local is_sure = expected ~= NONE or clock ~= NONE
+if clock == NONE then
   local time = redis.call('TIME')
   clock = time[1] * 1000000 + time[2]
 end
 local skew = tonumber(meta[8] or 0)
 -- Until a starting gate has compared the clock of its machine, it goes on from the last known time: it shifts the
 -- clock.
-local shift = tonumber(ARGV[10])
-clock = clock + skew + (shift or 0)
--- The time that the calling gate expects, and how far the clock may differ. A clock that leaps is not followed, nor is
--- a stored time that no gate can have told.
-local expected, tolerance = tonumber(ARGV[8]), tonumber(ARGV[9])
+local is_starting = shift ~= NONE
+clock = clock + skew + (is_starting and shift or 0)
+-- A clock that leaps is not followed, nor is a stored time that no gate can have told.
 local followed, believed = clock, mark
-if expected then
+if expected ~= NONE then
   followed = math.min(math.max(clock, expected - tolerance), expected + tolerance)
   -- A gate that has just started goes by the time that others tell.
-  believed = shift and mark or math.min(mark, expected + tolerance + AHEAD)
+  believed = is_starting and mark or math.min(mark, expected + tolerance + AHEAD)
 end
-local now = math.max(followed, believed, tonumber(ARGV[3]))
--- Whoever expects no time cannot tell whether the clock leapt.
-local is_sure = expected or ARGV[2] ~= ''
--- The index of the last argument that was taken: that of the last one that all operations share.
-local at = 10
+local now = math.max(followed, believed, told_before)
 
 -- A node that found a loss waits, knowing no generation, until the store is whole again.
 local is_known, waits = known ~= '' and known ~= '-', known == '-'
 
--- Stores and returns the time. Reported times never run back. A Redis that refuses writes still reports it.
-local function tell()
-  if now > mark and is_sure then
-    redis.pcall('HSET', root, 'time', text(now))
+-- What the store knows of the commits of the calling node, and whether the store lacks what that node knows.
+local committed = tonumber(meta[10] or 0)
+local is_behind = (is_known and not generation) or highest > committed
+
+-- Marks a loss at once, for all nodes: until money is closed nothing else is done. Returns since when it is known.
+local function mark_lost(its_root, lost_before, time, latest, above)
+  local since = lost_before
+  if not since then
+    since = string.format('%d', time)
+    redis.pcall('HSET', its_root, 'lost', since)
   end
-  return text(now)
+  if latest > tonumber(above or 0) then
+    redis.pcall('HSET', its_root, 'above', string.format('%d', latest))
+  end
+  return since
 end
 
-local function number_of(node)
-  return tonumber(node == asker and meta[10] or redis.call('HGET', root, 'by:' .. node) or 0)
-end
-
-local is_behind
-
--- Marks a loss at once, for all nodes: until money is closed nothing else is done.
-local function forgot(seen)
-  is_behind = (is_known and not generation) or highest > number_of(asker) or seen > tonumber(meta[3] or 0)
-  if is_behind and not lost then
-    lost = text(now)
-    redis.pcall('HSET', root, 'lost', lost)
-  end
-  local latest = math.max(highest, seen)
-  if is_behind and latest > tonumber(meta[7] or 0) then
-    redis.pcall('HSET', root, 'above', text(latest))
-  end
-  return lost
-end
-
--- Most calls are commits: for them no table is made.
+-- Operations of the membership, which a store answers in any state.
 local is_of_roll = op ~= 'commit'
   and ({
     beat = true,
@@ -213,46 +191,60 @@ if known ~= '' and not is_of_roll then
   -- The heartbeat finds out whether this is another store.
   if waits and not lost then
     return redis.error_reply('OTHER the gate waits until it has met this Redis')
-  elseif waits or (is_known and generation and known ~= generation) or forgot(0) then
+  elseif waits or (is_known and generation and known ~= generation) then
+    return redis.error_reply('OTHER the store has forgotten what a node knows of it')
+  elseif is_behind or lost then
+    if is_behind then
+      mark_lost(root, lost, now, highest, meta[7])
+    end
     return redis.error_reply('OTHER the store has forgotten what a node knows of it')
   elseif run ~= met then
     return redis.error_reply('OTHER not every node has met this Redis since it was started or promoted')
   end
 end
 
--- Parses a record without its expired parts; then its latest version, time and expiries, as they are stored. The
--- content begins at `first`.
-local function record(packed, now_here)
-  if not packed then
-    return nil
-  end
-  local version, written, whole, gone, state, first = string.match(packed, '^(%d+) (%d+) (%d*) (%d*) ([ws])()')
-  if not version then
+-- Reads the head of a record: its version, or nothing if it is gone; whether its content is here yet; until when it is
+-- kept, and when it was written. Its content begins at `CONTENT`.
+local CONTENT = 34
+local function head_of(packed, now_here)
+  local version, written, whole, gone, state = struct.unpack('<ddddc1', packed)
+  if state ~= 'w' and state ~= 's' then
     error('a record that cannot be read')
+  elseif gone >= 0 and now_here >= gone then
+    return nil, false, gone, written
   end
-  local is_whole = state == 'w' and (whole == '' or now_here < tonumber(whole))
-  local stored = { version = version, at = written, whole = whole, gone = gone, is_whole = is_whole }
-  stored.packed, stored.first = packed, first
-  if gone ~= '' and now_here >= tonumber(gone) then
-    return nil, stored
-  end
-  return stored, stored
+  return version, state == 'w' and (whole < 0 or now_here < whole), gone, written
 end
 
--- Returns whether a record has its content yet, and the content.
-local function content_of(stored)
-  if stored.is_whole then
-    return 'whole', string.sub(stored.packed, stored.first)
+-- Returns how many bytes the slots of a window have: a sum may stand behind them.
+local function slots_in(window)
+  local length = #window
+  if length % 32 == 0 then
+    return length
+  elseif length % 32 ~= 8 or length < 40 then
+    error('a window that cannot be read')
   end
-  return 'spent', ''
+  return length - 40
 end
 
 -- A slot in a window is four doubles, which hold all numbers here exactly and are read without making texts of them.
 -- Returns what a window counts between two times; then where the slot of other times begins in it, the units of that
--- slot and until when it matters, if there is one.
+-- slot and until when it matters, if there is one; then until when that sum is right, if nothing is counted meanwhile.
+-- A kept sum is right for its span as long as each slot in it matters. It has the place of the slot that was counted
+-- last.
 local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
-  local read, sum, length, first = struct.unpack, 0, #window, 1
+  local read, sum, length, first = struct.unpack, 0, slots_in(window), 1
   local place, slot_units, slot_matters
+  local is_right_until = math.huge
+  if length < #window then
+    local known_from, known_to, known_until, known_sum, known_place = read('<ddddd', window, length + 1)
+    if known_from == from and known_to == to and now_here < known_until then
+      local begins, ends, units, matters = read('<dddd', window, known_place)
+      if begins == slot_begins and ends == slot_ends then
+        return known_sum, known_place, units, matters, known_until
+      end
+    end
+  end
   while first <= length do
     local last, numbers = 4
     if first + 255 <= length then
@@ -263,9 +255,12 @@ local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
     end
     for i = 1, last, 4 do
       local begins, matters = numbers[i], numbers[i + 3]
-      -- A slot may be swept late.
-      if matters > now_here and begins < to and numbers[i + 1] > from then
-        sum = sum + numbers[i + 2]
+      if begins < to and numbers[i + 1] > from then
+        -- A slot may be swept late. Where the time is set right, it may matter again: such a sum is not kept.
+        if matters > now_here then
+          sum = sum + numbers[i + 2]
+        end
+        is_right_until = math.min(is_right_until, matters > now_here and matters or 0)
       end
       if begins == slot_begins and numbers[i + 1] == slot_ends then
         place, slot_units, slot_matters = first + (i - 1) * 8, numbers[i + 2], matters
@@ -273,16 +268,18 @@ local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
     end
     first = first + last * 8
   end
-  return sum, place, slot_units, slot_matters
+  return sum, place, slot_units, slot_matters, is_right_until
 end
 
--- Returns a window with a slot in the place of the one that begins at `first`; without it if it has no units.
-local function with_slot(window, first, begins, ends, units, matters)
+-- Returns a window with a slot in the place of the one that begins at `first`, or without the slot if it has no units;
+-- and with a sum, if there is one.
+local function with_slot(window, first, begins, ends, units, matters, sum)
   local slot = units and struct.pack('<dddd', begins, ends, units, matters) or ''
+  local length = slots_in(window)
   if not first then
-    return window .. slot
+    return string.sub(window, 1, length) .. slot .. (sum or '')
   end
-  return string.sub(window, 1, first - 1) .. slot .. string.sub(window, first + 32)
+  return string.sub(window, 1, first - 1) .. slot .. string.sub(window, first + 32, length) .. (sum or '')
 end
 
 local function expiry_of_slot(name, begins, ends)
@@ -293,8 +290,8 @@ end
 local function held_in(holder, name)
   local first = 1
   while first <= #holder do
-    local length, begins, ends, units, starts = string.match(holder, '^(%d+) (%S+) (%S+) (%S+) ()', first)
-    local last = starts + tonumber(length) - 1
+    local length, begins, ends, units, starts = struct.unpack('<I4ddd', holder, first)
+    local last = starts + length - 1
     if string.sub(holder, starts, last) == name then
       return first, last, begins, ends, units
     end
@@ -303,7 +300,7 @@ local function held_in(holder, name)
 end
 
 local function held_part(name, begins, ends, units)
-  return string.format('%d %d %d %d ', #name, begins, ends, units) .. name
+  return struct.pack('<I4ddd', #name, begins, ends, units) .. name
 end
 
 -- Returns the reach of a window, then the slot of a time and until when it counts: no slot outside a fixed span.
@@ -326,288 +323,312 @@ local function with(command, one, other)
   return command
 end
 
+-- Returns an obstacle behind those before it. The first two words of all of them are for the caller.
 local function stood(obstacles, step, what, version, at_then, state, content)
   obstacles = obstacles or { 'stood', '' }
   local nth = #obstacles
-  obstacles[nth + 1], obstacles[nth + 2], obstacles[nth + 3] = text(step), what, version or ''
+  obstacles[nth + 1], obstacles[nth + 2], obstacles[nth + 3] = string.format('%d', step), what, version or ''
   obstacles[nth + 4], obstacles[nth + 5], obstacles[nth + 6] = at_then or '', state or '', content or ''
   return obstacles
 end
 
-local function found(obstacles, step, old)
-  if old then
-    return stood(obstacles, step, 'record', old.version, old.at, content_of(old))
+-- Returns an obstacle: what is there in place of what was wanted.
+local function found(obstacles, step, packed, version, is_whole, written)
+  if not version then
+    return stood(obstacles, step, 'nothing')
   end
-  return stood(obstacles, step, 'nothing')
+  local shown, at_then = string.format('%d', version), string.format('%d', written)
+  if not is_whole then
+    return stood(obstacles, step, 'record', shown, at_then, 'spent')
+  end
+  return stood(obstacles, step, 'record', shown, at_then, 'whole', string.sub(packed, CONTENT))
 end
 
--- Joins the values of records that are written.
-local function values_of(created, last)
-  local values = {}
-  for i = 3, last, 3 do
-    values[#values + 1] = created[i]
-  end
-  return table.concat(values)
-end
-
--- Makes a commit, whose arguments begin behind `behind`. Each key that the steps read or write is named once, before
--- the steps, and all are read at once: steps tell its place. So it is with other texts. `script_args` writes the steps.
-local function commit(behind, its_meta, now_here)
-  local call, arguments, read, sub, format, its_root = redis.call, ARGV, struct.unpack, string.sub, string.format, root
-  local limit, node, entry = tonumber(arguments[behind + 1]), arguments[behind + 2], arguments[behind + 3]
-  local count, of_texts = tonumber(arguments[behind + 4]), tonumber(arguments[behind + 5])
+-- Makes a commit, whose arguments begin behind `behind`: its plan, its entry, and the values of its steps. The plan has
+-- the time by which the commit must be here, the node, which is empty for the caller, how many keys and other texts the
+-- steps name, these names, and the steps. Each key that steps read or write is named once, and all are read at once:
+-- steps tell its place. So it is with other texts; a text with which a key ends is told as the place of that key, and
+-- where in it the text begins, which is 0 for other texts. `script_args` writes the plan.
+-- Returns the answer, and the commands that write it, where there are any.
+local function commit(its_root, behind, its_meta, now_here, its_clock, caller, its_own, is_expected)
+  local call, read, sub, format, pack = redis.call, struct.unpack, string.sub, string.format, struct.pack
+  local plan, entry, next_value = ARGV[behind + 1], ARGV[behind + 2], behind + 2
+  local limit, node, count, of_texts, following = read('<dBc0HH', plan)
+  local written = format('%d', now_here)
   -- A clock that leapt makes every commit late, but for the one that says so.
-  if limit and math.max(clock, now_here) > limit then
-    return { 'late', text(now_here) }
+  if its_clock > limit or now_here > limit then
+    return { 'late', written }
   end
   local number = math.max(tonumber(its_meta[3] or 0), tonumber(its_meta[7] or 0)) + 1
-  local before_keys = behind + 5
-  local before_texts = before_keys + count
-  local keys, values = { unpack(arguments, before_keys + 1, before_texts) }, {}
+  -- The names of keys, without their root, then the other texts.
+  local names = { read('<' .. string.rep('I3c0', count + of_texts), plan, following) }
+  following = names[count + of_texts + 1]
+  local keys, values = { unpack(names, 1, count) }, {}
   for place = 1, count do
     keys[place] = its_root .. keys[place]
   end
   if count > 0 then
     values = call('MGET', unpack(keys))
   end
-  local next_value = before_texts + of_texts + 1
-  local steps = arguments[next_value]
+  if node == '' then
+    node = caller
+  end
 
   local obstacles
-  -- What is written: of each record, in the order of their steps, its place, its expiries and its value; the places of
-  -- other keys that change; and commands. A table that has its size does not grow.
-  local created, last_created = { nil, nil, nil }, 0
+  -- What is written: of each record, in the order of their steps, its place, until when it is whole, when it is gone,
+  -- and its value; the places of other keys that change; and commands. A table that has its size does not grow.
+  local created, last_created = { nil, nil, nil, nil }, 0
   local changed, last_changed = { nil, nil, nil, nil }, 0
   local turns, settled, gone, opened, emptied, due, earliest, removed, corrections
 
-  local function change(place, value)
-    last_changed = last_changed + 1
-    changed[last_changed], values[place] = place, value
-  end
-
-  local function expires(time, expiry)
-    local shown = format('%d', time)
-    turns = turns and with(turns, shown, expiry) or { 'ZADD', its_root .. ':x', shown, expiry }
-  end
-
-  local function add_to_slot(place, begins, ends, units, matters, first, units_before, matters_before)
-    local window, name = values[place] or '', sub(arguments[before_keys + place], 4)
-    if not first or matters > matters_before then
-      expires(matters, expiry_of_slot(name, begins, ends))
-    end
-    if window == '' then
-      opened = with(opened or { 'ZADD', its_root .. ':l' }, 0, name)
-    end
-    units, matters = math.min((units_before or 0) + units, MAX_EXACT), math.max(matters, matters_before or 0)
-    change(place, with_slot(window, first, begins, ends, units, matters))
-  end
-
-  -- Takes units away from a slot, if it is still there.
-  local function take_from_slot(place, begins, ends, units)
-    local window, name = values[place] or '', sub(arguments[before_keys + place], 4)
-    local _, first, before, matters = sum_of(window, 0, 0, now_here, begins, ends)
-    if not first then
-      return
-    end
-    local left = before > units and before - units or nil
-    change(place, with_slot(window, first, begins, ends, left, matters))
-    if not left then
-      settled = with(settled or { 'ZREM', its_root .. ':x' }, expiry_of_slot(name, begins, ends))
-    end
-    if values[place] == '' then
-      emptied = with(emptied or { 'ZREM', its_root .. ':l' }, name)
-    end
-  end
-
-  local step, following, length = -1, 1, #steps
+  local step, length = -1, #plan
   while following <= length do
     step = step + 1
-    local what, starts = sub(steps, following, following), following + 1
+    local what, starts = sub(plan, following, following), following + 1
+    -- The place of a window of which a slot gets units, or loses some; that slot, and where it stands if it does.
+    local adds, takes, begins, ends, units, matters, slot, units_before, matters_before, from, to, sum, sum_until
     if what == 'a' then
       -- One step for each of these places: nothing is there.
       local first, last
-      first, last, following = read('<HH', steps, starts)
+      first, last, following = read('<HH', plan, starts)
       for place = first, last do
-        local old = record(values[place], now_here)
-        if old then
-          obstacles = found(obstacles, step + place - first, old)
+        if values[place] then
+          local here, is_whole, _, at_then = head_of(values[place], now_here)
+          if here then
+            obstacles = found(obstacles, step + place - first, values[place], here, is_whole, at_then)
+          end
         end
       end
       step = step + last - first
     elseif what == 'v' then
       local place, version
-      place, version, following = read('<Hi8', steps, starts)
-      local old = record(values[place], now_here)
-      if not (old and tonumber(old.version) == version and old.is_whole) then
-        obstacles = found(obstacles, step, old)
+      place, version, following = read('<Hi8', plan, starts)
+      local here, is_whole, at_then, _
+      if values[place] then
+        here, is_whole, _, at_then = head_of(values[place], now_here)
+      end
+      if here ~= version or not is_whole then
+        obstacles = found(obstacles, step, values[place], here, is_whole, at_then)
       end
     elseif what == 'c' or what == 'r' then
       -- A new record, or another version of one. Forever is less than nothing.
       local place, version, whole, spent
-      place, version, whole, spent, following = read('<Hi8i8i8', steps, starts)
-      next_value = next_value + 1
-      local old, stored = record(values[place], now_here)
-      local is_wanted = not old
       if what == 'r' then
-        is_wanted = old and tonumber(old.version) == version and old.is_whole
-      end
-      if is_wanted then
-        local head = '  w'
-        if whole >= 0 then
-          local turn = math.min(now_here + whole, MAX_EXACT)
-          head = format('%d %d w', turn, math.min(turn + spent, MAX_EXACT))
-          expires(turn, 'r' .. sub(arguments[before_keys + place], 4))
-        elseif stored and stored.gone ~= '' then
-          settled = with(settled or { 'ZREM', its_root .. ':x' }, 'r' .. sub(arguments[before_keys + place], 4))
-        end
-        created[last_created + 1], created[last_created + 2] = place, head
-        last_created = last_created + 3
-        created[last_created] = arguments[next_value]
+        place, version, whole, spent, following = read('<Hi8i8i8', plan, starts)
       else
-        obstacles = found(obstacles, step, old)
+        place, whole, spent, following = read('<Hi8i8', plan, starts)
+      end
+      next_value = next_value + 1
+      local here, is_whole, gone_then, at_then
+      if values[place] then
+        here, is_whole, gone_then, at_then = head_of(values[place], now_here)
+      end
+      if here == version and (is_whole or not version) then
+        local turn, gone_at = FOREVER, FOREVER
+        if whole >= 0 then
+          turn = math.min(now_here + whole, MAX_EXACT)
+          gone_at = math.min(turn + spent, MAX_EXACT)
+          turns = with(turns or { 'ZADD', its_root .. ':x' }, format('%d', turn), 'r' .. sub(names[place], 4))
+        elseif gone_then and gone_then >= 0 then
+          settled = with(settled or { 'ZREM', its_root .. ':x' }, 'r' .. sub(names[place], 4))
+        end
+        created[last_created + 1], created[last_created + 2], created[last_created + 3] = place, turn, gone_at
+        last_created = last_created + 4
+        created[last_created] = ARGV[next_value]
+      else
+        obstacles = found(obstacles, step, values[place], here, is_whole, at_then)
       end
     elseif what == 'd' then
       local place, version
-      place, version, following = read('<Hi8', steps, starts)
-      local old = record(values[place], now_here)
-      if old and tonumber(old.version) == version and old.is_whole then
+      place, version, following = read('<Hi8', plan, starts)
+      local here, is_whole, gone_then, at_then
+      if values[place] then
+        here, is_whole, gone_then, at_then = head_of(values[place], now_here)
+      end
+      if here == version and is_whole then
         gone = with(gone or { 'DEL' }, keys[place])
-        if old.gone ~= '' then
-          settled = with(settled or { 'ZREM', its_root .. ':x' }, 'r' .. sub(arguments[before_keys + place], 4))
+        if gone_then >= 0 then
+          settled = with(settled or { 'ZREM', its_root .. ':x' }, 'r' .. sub(names[place], 4))
         end
       else
-        obstacles = found(obstacles, step, old)
+        obstacles = found(obstacles, step, values[place], here, is_whole, at_then)
       end
     elseif what == '+' then
-      local index, nth, time
-      index, nth, time, following = read('<Bc0Hi8', steps, starts)
+      local index, nth, cut, time
+      index, nth, cut, time, following = read('<Bc0HBi8', plan, starts)
       due = due or {}
-      local command, name = due[index], arguments[before_texts + nth]
-      local by = format('%d', math.min(now_here + time, MAX_EXACT))
+      local command, name = due[index], cut > 0 and sub(names[nth], cut) or names[count + nth]
+      local by = time == 0 and written or format('%d', math.min(now_here + time, MAX_EXACT))
       due[index] = command and with(command, by, name) or { 'ZADD', its_root .. ':i:' .. index, by, name }
     elseif what == 'e' then
-      local index, nth, time
-      index, nth, time, following = read('<Bc0Hi8', steps, starts)
+      local index, nth, cut, time
+      index, nth, cut, time, following = read('<Bc0HBi8', plan, starts)
       earliest = earliest or {}
-      local command, name = earliest[index], arguments[before_texts + nth]
-      local by = format('%d', math.max(now_here - time, 0))
+      local command, name = earliest[index], cut > 0 and sub(names[nth], cut) or names[count + nth]
+      local by = time == 0 and written or format('%d', math.max(now_here - time, 0))
       earliest[index] = command and with(command, by, name) or { 'ZADD', its_root .. ':i:' .. index, 'LT', by, name }
     elseif what == '-' then
-      local index, nth
-      index, nth, following = read('<Bc0H', steps, starts)
+      local index, nth, cut
+      index, nth, cut, following = read('<Bc0HB', plan, starts)
       removed = removed or {}
-      local command, name = removed[index], arguments[before_texts + nth]
+      local command, name = removed[index], cut > 0 and sub(names[nth], cut) or names[count + nth]
       removed[index] = command and with(command, name) or { 'ZREM', its_root .. ':i:' .. index, name }
     elseif what == '<' or what == '>' then
       -- Before a time; not before a time.
       local time
-      time, following = read('<i8', steps, starts)
+      time, following = read('<i8', plan, starts)
       if (now_here < time) ~= (what == '<') then
         obstacles = stood(obstacles, step, 'time')
       end
     elseif what == 'u' then
-      local place, of_holder, units, most, kind, one, other
-      place, of_holder, units, most, kind, one, other, following = read('<HHi8i8c1i8i8', steps, starts)
-      local from, to, begins, ends, matters = span(now_here, kind, one, other)
-      local name, holder = sub(arguments[before_keys + place], 4), values[of_holder] or ''
-      local sum, slot, units_before, matters_before = sum_of(values[place] or '', from, to, now_here, begins, ends)
+      local place, of_holder, most, kind, one, other
+      place, of_holder, units, most, kind, one, other, following = read('<HHi8i8c1i8i8', plan, starts)
+      from, to, begins, ends, matters = span(now_here, kind, one, other)
+      local name, holder = sub(names[place], 4), values[of_holder] or ''
+      sum, slot, units_before, matters_before, sum_until = sum_of(values[place] or '', from, to, now_here, begins, ends)
       if not begins then
         obstacles = stood(obstacles, step, 'time')
-      elseif held_in(holder, name) then
+      elseif holder ~= '' and held_in(holder, name) then
         obstacles = stood(obstacles, step, 'reserved')
       elseif sum + units > most then
-        obstacles = stood(obstacles, step, 'used', text(sum))
+        obstacles = stood(obstacles, step, 'used', format('%d', sum))
       else
-        add_to_slot(place, begins, ends, units, matters, slot, units_before, matters_before)
-        change(of_holder, holder .. held_part(name, begins, ends, units))
+        adds = place
+        last_changed = last_changed + 1
+        changed[last_changed], values[of_holder] = of_holder, holder .. held_part(name, begins, ends, units)
       end
     elseif what == 'b' or what == 't' then
       -- Counts units for good in the slot of an earlier time, or takes them away from it.
-      local place, units, time, kind, one, other
-      place, units, time, kind, one, other, following = read('<Hi8i8c1i8i8', steps, starts)
-      local from, to, begins, ends, matters = span(time, kind, one, other)
+      local place, time, kind, one, other
+      place, units, time, kind, one, other, following = read('<Hi8i8c1i8i8', plan, starts)
+      from, to, begins, ends, matters = span(time, kind, one, other)
       if begins and matters > now_here and what == 'b' then
-        local _, slot, units_before, matters_before = sum_of(values[place] or '', from, to, now_here, begins, ends)
-        add_to_slot(place, begins, ends, units, matters, slot, units_before, matters_before)
+        adds = place
+        sum, slot, units_before, matters_before, sum_until =
+          sum_of(values[place] or '', from, to, now_here, begins, ends)
       elseif begins and matters > now_here then
-        take_from_slot(place, begins, ends, units)
+        takes = place
       end
     elseif what == 's' then
       -- What a holder has of a window counts for good.
       local nth, of_holder
-      nth, of_holder, following = read('<HH', steps, starts)
+      nth, of_holder, following = read('<HH', plan, starts)
       local holder = values[of_holder] or ''
-      local from, to = held_in(holder, arguments[before_texts + nth])
-      if from then
-        change(of_holder, sub(holder, 1, from - 1) .. sub(holder, to + 1))
+      local first, last = held_in(holder, names[count + nth])
+      if first then
+        last_changed = last_changed + 1
+        changed[last_changed], values[of_holder] = of_holder, sub(holder, 1, first - 1) .. sub(holder, last + 1)
       end
     elseif what == 'g' then
-      local place, of_holder
-      place, of_holder, following = read('<HH', steps, starts)
+      local place, of_holder, first, last
+      place, of_holder, following = read('<HH', plan, starts)
       local holder = values[of_holder] or ''
-      local from, to, begins, ends, units = held_in(holder, sub(arguments[before_keys + place], 4))
-      if from then
-        change(of_holder, sub(holder, 1, from - 1) .. sub(holder, to + 1))
-        take_from_slot(place, tonumber(begins), tonumber(ends), tonumber(units))
+      first, last, begins, ends, units = held_in(holder, sub(names[place], 4))
+      if first then
+        last_changed = last_changed + 1
+        changed[last_changed], values[of_holder] = of_holder, sub(holder, 1, first - 1) .. sub(holder, last + 1)
+        takes = place
       end
     elseif what == 'm' or what == 'n' then
       -- A member of an index, or none.
-      local index, nth
-      index, nth, following = read('<Bc0H', steps, starts)
-      local score = call('ZSCORE', its_root .. ':i:' .. index, arguments[before_texts + nth])
+      local index, nth, cut
+      index, nth, cut, following = read('<Bc0HB', plan, starts)
+      local member_here = cut > 0 and sub(names[nth], cut) or names[count + nth]
+      local score = call('ZSCORE', its_root .. ':i:' .. index, member_here)
       if (score and 'm' or 'n') ~= what then
         obstacles = stood(obstacles, step, 'membership')
       end
     elseif what == 'M' or what == 'N' then
       -- A member of an index that was due by a time, or none.
-      local index, nth, time
-      index, nth, time, following = read('<Bc0Hi8', steps, starts)
-      local score = call('ZSCORE', its_root .. ':i:' .. index, arguments[before_texts + nth])
+      local index, nth, cut, time
+      index, nth, cut, time, following = read('<Bc0HBi8', plan, starts)
+      local member_here = cut > 0 and sub(names[nth], cut) or names[count + nth]
+      local score = call('ZSCORE', its_root .. ':i:' .. index, member_here)
       if (score and tonumber(score) <= time and 'M' or 'N') ~= what then
         obstacles = stood(obstacles, step, 'membership')
       end
     elseif what == '^' then
       -- The number that this commit takes in the end is above another one.
       local other
-      other, following = read('<i8', steps, starts)
+      other, following = read('<i8', plan, starts)
       number = math.max(number, other + 1)
     elseif what == 'k' then
       -- The clock may have leapt: the time that the caller expects goes on.
       following = starts
-      if not expected then
+      if not is_expected then
         error('a process that expects no time cannot correct it')
       end
     elseif what == 'C' then
       local micros
-      micros, following = read('<i8', steps, starts)
-      corrections = with(corrections or {}, 'skew', text(micros))
+      micros, following = read('<i8', plan, starts)
+      corrections = with(corrections or {}, 'skew', format('%d', micros))
     elseif what == 'f' then
       following = starts
       local epoch = tonumber(call('HGET', its_root, 'epoch') or 0)
-      corrections = with(corrections or {}, 'epoch', text(epoch + 1))
+      corrections = with(corrections or {}, 'epoch', format('%d', epoch + 1))
     else
       error('a step that this script does not know')
+    end
+    if adds then
+      local window, name = values[adds] or '', sub(names[adds], 4)
+      if not slot or matters > matters_before then
+        turns = with(turns or { 'ZADD', its_root .. ':x' }, format('%d', matters), expiry_of_slot(name, begins, ends))
+      end
+      if window == '' then
+        opened = with(opened or { 'ZADD', its_root .. ':l' }, 0, name)
+      end
+      -- A slot that did not matter any more is not in the sum.
+      local counted = matters_before and matters_before > now_here and units_before or 0
+      units, matters = math.min((units_before or 0) + units, MAX_EXACT), math.max(matters, matters_before or 0)
+      local last, kept_sum = slots_in(window), nil
+      if last > 64 then
+        kept_sum = pack('<ddddd', from, to, math.min(sum_until, matters), sum - counted + units, slot or length + 1)
+      end
+      last_changed = last_changed + 1
+      changed[last_changed], values[adds] = adds, with_slot(window, slot, begins, ends, units, matters, kept_sum)
+    elseif takes then
+      -- From the slot, if it is still there.
+      local window, name = values[takes] or '', sub(names[takes], 4)
+      local _, first, before, until_then = sum_of(window, 0, 0, now_here, begins, ends)
+      if first then
+        local left = before > units and before - units or nil
+        last_changed = last_changed + 1
+        changed[last_changed], values[takes] = takes, with_slot(window, first, begins, ends, left, until_then)
+        if not left then
+          settled = with(settled or { 'ZREM', its_root .. ':x' }, expiry_of_slot(name, begins, ends))
+        end
+        if values[takes] == '' then
+          emptied = with(emptied or { 'ZREM', its_root .. ':l' }, name)
+        end
+      end
     end
   end
   if number > MAX_EXACT then
     error('numbers have come to an end')
   end
   if obstacles then
-    obstacles[2] = tell()
     return obstacles
   end
 
-  local shown, written, queue = format('%d', number), format('%d', now_here), its_root .. ':q'
-  -- Permissions go by commands and keys: big values are left out.
-  local sets, checked, last_set = { 'MSET', nil, nil, nil, nil, nil, nil, nil, nil }, { 'MSET', nil, nil, nil, nil }, 1
+  local shown, queue = format('%d', number), its_root .. ':q'
   -- The values of the entry are those of the steps, where it says so.
   local its_values = ''
   if sub(entry, 1, 1) == 'v' then
-    its_values = last_created == 3 and created[3] or values_of(created, last_created)
+    its_values = created[4] or ''
+    if last_created > 4 then
+      local all = {}
+      for i = 4, last_created, 4 do
+        all[#all + 1] = created[i]
+      end
+      its_values = table.concat(all)
+    end
   end
-  for i = 1, last_created, 3 do
+  -- Permissions go by commands and keys: big values are left out.
+  local sets, checked, last_set = { 'MSET', nil, nil, nil, nil, nil, nil, nil, nil }, { 'MSET', nil, nil, nil, nil }, 1
+  for i = 1, last_created, 4 do
     local key = keys[created[i]]
-    sets[last_set + 1], sets[last_set + 2] = key, shown .. ' ' .. written .. ' ' .. created[i + 1] .. created[i + 2]
+    local record_head = pack('<ddddc1', number, now_here, created[i + 1], created[i + 2], 'w')
+    sets[last_set + 1], sets[last_set + 2] = key, record_head .. created[i + 3]
     checked[last_set + 1], checked[last_set + 2] = key, ''
     last_set = last_set + 2
   end
@@ -616,17 +637,18 @@ local function commit(behind, its_meta, now_here)
     -- What changed twice is written once.
     values[changed[i]] = nil
     if value == '' then
-      gone = gone and with(gone, key) or { 'DEL', key }
+      gone = with(gone or { 'DEL' }, key)
     elseif value then
       sets[last_set + 1], sets[last_set + 2] = key, value
       checked[last_set + 1], checked[last_set + 2] = key, ''
       last_set = last_set + 2
     end
   end
-  local put = format('%d', bytes_put + #written + #node + #entry + #its_values + 2)
-  local head = { 'HSET', its_root, 'time', written, 'last', shown, 'put', put, nil, nil }
+  local put = its_meta[9] or '0'
+  local put_then = format('%d', put + #written + #node + #entry + #its_values + 2)
+  local head = { 'HSET', its_root, 'time', written, 'last', shown, 'put', put_then, nil, nil }
   -- Only the node's own commits count, so those of others cannot hide a loss.
-  if number > number_of(node) then
+  if number > (node == caller and its_own or tonumber(call('HGET', its_root, 'by:' .. node) or 0)) then
     with(head, 'by:' .. node, shown)
   end
   if its_meta[1] ~= FORMAT then
@@ -636,50 +658,130 @@ local function commit(behind, its_meta, now_here)
     with(head, corrections[1], corrections[2])
     with(head, corrections[3], corrections[4])
   end
-  local writes, last = { nil, nil, nil, nil, nil, nil, nil, nil }, 0
-  local function also(command)
-    if command then
-      last = last + 1
-      writes[last] = command
-    end
-  end
-  also(gone)
-  also(settled)
-  also(turns)
-  also(opened)
-  also(emptied)
-  for _, command in pairs(due or {}) do
-    also(command)
-  end
-  for _, command in pairs(earliest or {}) do
-    also(command)
-  end
-  for _, command in pairs(removed or {}) do
-    also(command)
-  end
-  try(unpack(head))
+  try('HSET', its_root, 'time', written)
   try('ZADD', queue, shown, '')
+  local queued = put .. ' ' .. written .. ' ' .. node .. ' ' .. entry .. its_values
+  local writes, last = { head, { 'ZADD', queue, shown, queued }, nil, nil, nil, nil, nil, nil }, 2
   if last_set > 1 then
     try(unpack(checked, 1, last_set))
+    last = 3
+    writes[3] = sets
   end
-  for i = 1, last do
+  local last_big = last
+  if gone then
+    last = last + 1
+    writes[last] = gone
+  end
+  if settled then
+    last = last + 1
+    writes[last] = settled
+  end
+  if turns then
+    last = last + 1
+    writes[last] = turns
+  end
+  if opened then
+    last = last + 1
+    writes[last] = opened
+  end
+  if emptied then
+    last = last + 1
+    writes[last] = emptied
+  end
+  for i = 1, 3 do
+    local by_index = i == 1 and due or i == 2 and earliest or i == 3 and removed
+    if by_index then
+      for _, command in pairs(by_index) do
+        last = last + 1
+        writes[last] = command
+      end
+    end
+  end
+  for i = last_big + 1, last do
     try(unpack(writes[i]))
   end
-  return { 'done', shown, written }, function()
-    alter(unpack(head))
-    local before = format('%d ', bytes_put)
-    alter('ZADD', queue, shown, before .. written .. ' ' .. node .. ' ' .. entry .. its_values)
-    if last_set > 1 then
-      alter(unpack(sets, 1, last_set))
-    end
-    for i = 1, last do
-      alter(unpack(writes[i]))
-    end
+  return { 'done', shown, written }, writes
+end
+
+-- Stores and returns the time. Reported times never run back. A Redis that refuses writes still reports it.
+local function reported(its_root, time, stored, is_sure_of_it)
+  local shown = string.format('%d', time)
+  if time > stored and is_sure_of_it then
+    redis.pcall('HSET', its_root, 'time', shown)
   end
+  return shown
 end
 
 if op == 'commit' then
-  return finish(pcall(commit, at, meta, now))
+  local is_well, answer, writes = pcall(commit, root, at, meta, now, clock, asker, committed, expected ~= NONE)
+  if not is_well then
+    return refusal(answer)
+  end
+  if writes then
+    for i = 1, #writes do
+      redis.call(unpack(writes[i]))
+    end
+  elseif answer[1] == 'stood' then
+    answer[2] = reported(root, now, mark, is_sure)
+  end
+  return answer
+end
+
+local function text(number)
+  return string.format('%d', number)
+end
+
+-- Every write of the other operations calls this. On the first pass it is `try`, which only checks whether the user may
+-- call the command.
+local alter
+
+-- Returns the answer of an operation, and does what it writes.
+-- INVARIANT: every invalid argument, invalid stored value and missing permission is found before anything is written.
+local function finish(is_well, answer, act)
+  local fault = answer
+  if is_well and act then
+    alter = try
+    is_well, fault = pcall(act)
+  end
+  if not is_well then
+    return refusal(fault)
+  end
+  if act then
+    alter = redis.call
+    act()
+  end
+  return answer
+end
+
+-- Makes a commit within another operation; returns its answer, and what writes it.
+local function also_commit()
+  local answer, writes = commit(root, at, meta, now, clock, asker, committed, expected ~= NONE)
+  if answer[1] == 'stood' then
+    answer[2] = reported(root, now, mark, is_sure)
+  end
+  return answer,
+    writes and function()
+      for _, command in ipairs(writes) do
+        alter(unpack(command))
+      end
+    end
+end
+
+local function tell()
+  return reported(root, now, mark, is_sure)
+end
+
+local function number_of(node)
+  return tonumber(node == asker and meta[10] or redis.call('HGET', root, 'by:' .. node) or 0)
+end
+
+-- Marks a loss, if the store lacks what a node knows; returns since when one is known.
+local function forgot(seen)
+  is_behind = is_behind or seen > tonumber(meta[3] or 0)
+  if is_behind then
+    lost = mark_lost(root, lost, now, math.max(highest, seen), meta[7])
+  end
+  return lost
 end
 
 local function take()
@@ -696,20 +798,68 @@ local function mark_read()
   end
 end
 
+-- Splits 'at node entry', which begins behind a number of bytes.
+local function unpacked(packed, first)
+  local written, node, starts = string.match(packed, '^(%d+) (%S+) ()', first)
+  return written, node, string.sub(packed, starts)
+end
+
+-- Gates ask these often: nothing is made for them that only the operations behind them use.
+local operation
+if op == 'time' then
+  operation = function()
+    return { tell() }
+  end
+elseif op == 'read' then
+  operation = function()
+    local packed = redis.call('GET', root .. ':r:' .. take())
+    local version, is_whole, written, _
+    if packed then
+      version, is_whole, _, written = head_of(packed, now)
+    end
+    if not version then
+      return { tell() }
+    end
+    local state, content = is_whole and 'whole' or 'spent', is_whole and string.sub(packed, CONTENT) or ''
+    return { tell(), text(version), text(written), state, content }
+  end
+elseif op == 'last' then
+  operation = function()
+    mark_read()
+    return { tell(), meta[3] or '0' }
+  end
+elseif op == 'used' then
+  operation = function()
+    local window = redis.call('GET', root .. ':s:' .. take()) or ''
+    local from, to = span(now, take(), tonumber(take()), tonumber(take()))
+    return { tell(), text((sum_of(window, from, to, now))) }
+  end
+elseif op == 'outbox' then
+  -- Returns entries behind a number.
+  operation = function()
+    local after, most = take(), take()
+    mark_read()
+    local told, q = {}, root .. ':q'
+    local packed = redis.call('ZRANGEBYSCORE', q, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+    for i = 1, #packed, 2 do
+      local written, node, entry = unpacked(packed[i], string.find(packed[i], ' ', 1, true) + 1)
+      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = packed[i + 1], written, node, entry
+    end
+    return told
+  end
+end
+if operation then
+  return finish(pcall(operation))
+end
+
 local function packed_record(version, written, whole, gone, state, content)
-  return table.concat({ version, ' ', written, ' ', whole, ' ', gone, ' ', state, content })
+  return struct.pack('<dddd', version, written, whole, gone) .. state .. content
 end
 
 -- Returns where a slot begins in a window; nothing if there is none.
 local function slot_in(window, begins, ends)
   local _, first = sum_of(window, 0, 0, now, begins, ends)
   return first
-end
-
--- Splits 'at node entry', which begins behind a number of bytes.
-local function unpacked(packed, first)
-  local written, node, starts = string.match(packed, '^(%d+) (%S+) ()', first)
-  return written, node, string.sub(packed, starts)
 end
 
 -- Parses a node's registration; the text for people comes last.
@@ -951,7 +1101,9 @@ local function take_items(fields)
     if kind == 'record' then
       local name, version, written, whole, gone, state, content = take(), take(), take(), take(), take(), take(), take()
       local is_whole = state == 'whole'
-      local packed = packed_record(version, written, whole, gone, is_whole and 'w' or 's', content)
+      local until_whole, until_gone = tonumber(whole) or FOREVER, tonumber(gone) or FOREVER
+      local packed =
+        packed_record(tonumber(version), tonumber(written), until_whole, until_gone, is_whole and 'w' or 's', content)
       write('SET', root .. ':r:' .. name, packed)
       local turn = is_whole and whole or gone
       if turn ~= '' then
@@ -1060,14 +1212,16 @@ local function shows(instance)
   alter('HSET', root, lost and 'rebuilding' or 'shows', instance .. ' ' .. text(now))
 end
 
-local operations = {
-  beat = beat,
+if op == 'beat' then
+  operation = beat
+elseif op == 'roll' then
   -- Returns the registered nodes; a process that is not a node may ask.
-  roll = function()
+  operation = function()
     return tell_roll(lost and 'lost' or 'well', roll())
-  end,
+  end
+elseif op == 'leave' then
   -- Ends a node in order: no other node waits for it.
-  leave = function()
+  operation = function()
     local instance, is_retired = take(), take() == '1'
     local one = roll()[asker]
     return {}, function()
@@ -1077,9 +1231,10 @@ local operations = {
         alter('HSET', root .. ':w', asker, text(now) .. (is_retired and ' retired' or ''))
       end
     end
-  end,
+  end
+elseif op == 'dismiss' then
   -- Forgets a node whose journal will never return: nothing waits for it any more.
-  dismiss = function()
+  operation = function()
     local node, journal = take(), take()
     local old, had = string.match(redis.call('HGET', root .. ':k', node) or '', '^(%S+) (%d+)$')
     if old ~= journal then
@@ -1093,9 +1248,10 @@ local operations = {
         alter('HDEL', root .. hash, node)
       end
     end
-  end,
+  end
+elseif op == 'create' then
   -- Creates an empty store for an installation; returns the one that it belongs to.
-  create = function()
+  operation = function()
     local id = take()
     if generation or id == '' then
       return { generation or '' }
@@ -1105,24 +1261,26 @@ local operations = {
     return { id }, function()
       alter('HSET', root, 'format', FORMAT, 'generation', id, 'run', met)
     end
-  end,
+  end
+elseif op == 'import' then
   -- Writes a part of an export; the store must be empty before the first part.
-  import = function()
+  operation = function()
     local is_first = take() == '1'
     -- An earlier query for the time does not count as a store.
     if (is_first and (meta[1] or lost)) or (not is_first and meta[1] ~= 'import') then
       error('there is a store already')
     end
     return {}, take_items({ 'format', 'import' })
-  end,
+  end
+elseif op == 'imported' then
   -- Completes the import: the commit that closes money makes it a usable store.
-  imported = function()
+  operation = function()
     local fresh, time, last = take(), tonumber(take()), take()
     if meta[1] ~= 'import' then
       error('nothing was imported')
     end
     now, meta[3] = math.max(now, time), last
-    local told, write = commit(at, meta, now)
+    local told, write = also_commit()
     return told,
       write and function()
         alter('HSET', root, 'generation', fresh, 'run', met)
@@ -1134,9 +1292,10 @@ local operations = {
         end
         write()
       end
-  end,
+  end
+elseif op == 'distrust' then
   -- A store that contradicts a journal, or lacks what one has, counts as lost until it is rebuilt.
-  distrust = function()
+  operation = function()
     local contradicts = take() == '1'
     return {}, function()
       if contradicts then
@@ -1146,9 +1305,10 @@ local operations = {
         alter('HSET', root, 'lost', text(now))
       end
     end
-  end,
+  end
+elseif op == 'rebuild' then
   -- A process begins to rebuild a lost store, unless another one is at it.
-  rebuild = function()
+  operation = function()
     local instance, lapse = take(), tonumber(take())
     local by, heard = string.match(redis.call('HGET', root, 'rebuilding') or '', '^(%S+) (%S+)$')
     if not lost or (by and by ~= instance and now - tonumber(heard) < lapse) then
@@ -1163,17 +1323,19 @@ local operations = {
     return told, function()
       alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
     end
-  end,
+  end
+elseif op == 'repair' then
   -- Writes a part of what a journal holds.
-  repair = function()
+  operation = function()
     local instance = take()
     if not is_rebuilding(instance) then
       return { 'no' }
     end
     return { 'go' }, take_items({ 'rebuilding', instance .. ' ' .. text(now) })
-  end,
+  end
+elseif op == 'lend' then
   -- Lends entries of one journal to the gate whose journal begins earlier, while the store is lost.
-  lend = function()
+  operation = function()
     local since, is_first = take(), take() == '1'
     if lost ~= since then
       return { 'no' }
@@ -1194,9 +1356,10 @@ local operations = {
         alter('HSET', root .. ':t', 'none', '')
       end
     end
-  end,
+  end
+elseif op == 'borrow' then
   -- Returns lent entries: the next ones behind a number, if there are any to come.
-  borrow = function()
+  operation = function()
     local since, number, most = take(), take(), tonumber(take())
     if lost ~= since or redis.call('HGET', root .. ':t', 'none') then
       return { lost == since and 'none' or 'go' }
@@ -1213,9 +1376,10 @@ local operations = {
       told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = number, written, node, entry
     end
     return told
-  end,
+  end
+elseif op == 'wipe' then
   -- Removes keys of the content while a store is rebuilt.
-  wipe = function()
+  operation = function()
     local instance = take()
     if not is_rebuilding(instance) then
       return { 'no' }
@@ -1233,9 +1397,10 @@ local operations = {
         end
       end
     end
-  end,
+  end
+elseif op == 'show_part' then
   -- Shows a part of a snapshot, in the place of the part before.
-  show_part = function()
+  operation = function()
     local instance, nth, node, up_to, nodes, part = take(), take(), take(), take(), take(), take()
     if not may_show(instance) then
       return { 'no' }
@@ -1248,9 +1413,10 @@ local operations = {
       end
       alter('HSET', root .. ':u', 'part', head .. '\n' .. part)
     end
-  end,
+  end
+elseif op == 'taken_parts' then
   -- Returns how many parts each node has taken of the snapshot that is shown.
-  taken_parts = function()
+  operation = function()
     local instance = take()
     if not may_show(instance) then
       return { 'no' }
@@ -1265,9 +1431,10 @@ local operations = {
     return told, function()
       shows(instance)
     end
-  end,
+  end
+elseif op == 'take_part' then
   -- Returns the part that is shown to this node, if it is the next one, and notes how many it has.
-  take_part = function()
+  operation = function()
     local since, instance, count = take(), take(), tonumber(take())
     local packed = redis.call('HGET', root .. ':u', 'part')
     if (lost or '-') ~= since or not packed then
@@ -1286,9 +1453,10 @@ local operations = {
           alter('HSET', root .. ':v', asker, instance .. ' ' .. text(count))
         end
       end
-  end,
+  end
+elseif op == 'rebuilt' then
   -- Completes the rebuild, with a commit behind all numbers that any node knows.
-  rebuilt = function()
+  operation = function()
     local instance, fresh, time, last, count = take(), take(), tonumber(take()), take(), tonumber(take())
     if not is_rebuilding(instance) then
       return { 'no' }
@@ -1298,7 +1466,7 @@ local operations = {
       numbers[take()] = take()
     end
     now, meta[3], meta[7] = math.max(now, time), last, nil
-    local told, write = commit(at, meta, now)
+    local told, write = also_commit()
     return told,
       write and function()
         alter('HDEL', root, 'lost', 'above', 'rebuilding', 'shows', 'distrusted', 'next', 'since', 'left')
@@ -1312,51 +1480,23 @@ local operations = {
         end
         write()
       end
-  end,
-  time = function()
-    return { tell() }
-  end,
+  end
+elseif op == 'times' then
   -- Returns the stored time and the clock, neither of which is believed yet.
-  times = function()
+  operation = function()
     return { text(mark), text(clock) }
-  end,
+  end
+elseif op == 'right_time' then
   -- Replaces a stored time that no gate can have told.
-  right_time = function()
+  operation = function()
     return {}, mark > believed and function()
       alter('HSET', root, 'time', text(now))
     end or nil
-  end,
-  read = function()
-    local old = record(redis.call('GET', root .. ':r:' .. take()), now)
-    if not old then
-      return { tell() }
-    end
-    return { tell(), old.version, old.at, content_of(old) }
-  end,
-  last = function()
-    mark_read()
-    return { tell(), meta[3] or '0' }
-  end,
-  used = function()
-    local window = redis.call('GET', root .. ':s:' .. take()) or ''
-    local from, to = span(now, take(), tonumber(take()), tonumber(take()))
-    return { tell(), text((sum_of(window, from, to, now))) }
-  end,
-  -- Returns entries behind a number.
-  outbox = function()
-    local after, most = take(), take()
-    mark_read()
-    local told, q = {}, root .. ':q'
-    local packed = redis.call('ZRANGEBYSCORE', q, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
-    for i = 1, #packed, 2 do
-      local written, node, entry = unpacked(packed[i], string.find(packed[i], ' ', 1, true) + 1)
-      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = packed[i + 1], written, node, entry
-    end
-    return told
-  end,
+  end
+elseif op == 'kept' then
   -- A journal has every entry up to a number. Entries leave when every node has them that has not left in order, and as
   -- many running nodes as there must be copies; of other entries, the newest stay.
-  kept = function()
+  operation = function()
     local node, journal, number, copies, lapse = take(), take(), tonumber(take()), tonumber(take()), tonumber(take())
     local all, up_to, reached, said = roll(), number, { number }, {}
     local bytes_taken = tonumber(redis.call('HGET', root, 'taken') or 0)
@@ -1393,8 +1533,9 @@ local operations = {
         alter('ZREMRANGEBYSCORE', root .. ':q', '-inf', text(up_to))
       end
     end
-  end,
-  sweep = function()
+  end
+elseif op == 'sweep' then
+  operation = function()
     local expiries = root .. ':x'
     local most = take()
     local turned = redis.call('ZRANGEBYSCORE', expiries, '-inf', text(now), 'LIMIT', 0, most)
@@ -1412,7 +1553,7 @@ local operations = {
           local key = root .. ':s:' .. its_window
           local window = redis.call('GET', key) or ''
           local first = slot_in(window, tonumber(begins), tonumber(ends))
-          if first and #window == 32 then
+          if first and slots_in(window) == 32 then
             alter('DEL', key)
             alter('ZREM', root .. ':l', its_window)
           elseif first then
@@ -1420,21 +1561,25 @@ local operations = {
           end
         else
           local key = root .. ':r:' .. name
-          local old, stored = record(redis.call('GET', key), now)
-          if old and old.gone ~= '' then
+          local packed = redis.call('GET', key)
+          local version, gone, _
+          if packed then
+            version, _, gone = head_of(packed, now)
+          end
+          if version and gone >= 0 then
             -- A full Redis refuses this one: then the record keeps its content and its expiry.
-            alter('ZADD', expiries, old.gone, one)
-            alter('SET', key, packed_record(old.version, old.at, old.whole, old.gone, 's', ''))
+            alter('ZADD', expiries, text(gone), one)
+            alter('SET', key, string.sub(packed, 1, CONTENT - 2) .. 's')
           else
             alter('ZREM', expiries, one)
-            if stored and stored.gone ~= '' then
+            if gone and gone >= 0 then
               alter('DEL', key)
             end
           end
         end
       end
     end
-  end,
-}
+  end
+end
 
-return finish(pcall(operations[op]))
+return finish(pcall(operation))

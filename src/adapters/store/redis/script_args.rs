@@ -4,11 +4,16 @@ use std::fmt;
 use std::io::Write as _;
 
 use super::super::slots;
+use super::call_head::NO_TIME;
 use crate::base::ids::Environment;
-use crate::ledger::{Index, Keep, Kind, MAX_UNITS, RecordKey, Step, StoreFault, StoreTime, WindowKey, WindowSpan};
+use crate::ledger::{
+    Index, Keep, Kind, MAX_UNITS, NodeId, Number, RecordKey, Step, StoreFault, StoreTime, WindowKey, WindowSpan,
+};
 
 /// Stands for how long a record is kept.
 const FOREVER: i64 = -1;
+/// The bytes in which the length of a name is told.
+const NAME_LENGTH: usize = 3;
 
 /// The arguments of one call of the script, one behind the other.
 #[derive(Clone, Debug, Default)]
@@ -81,10 +86,6 @@ impl Words {
         self.shown(number)
     }
 
-    fn place(self, place: usize) -> Words {
-        self.shown(place)
-    }
-
     pub fn time(self, time: StoreTime) -> Words {
         self.shown(exact(time))
     }
@@ -105,13 +106,40 @@ impl Words {
         Ok(self.word([letter]).shown(one).shown(other))
     }
 
-    /// Adds the keys that the steps read or write, other texts of them, the steps, and their values.
-    pub fn steps(self, steps: &[Step]) -> Result<Words, StoreFault> {
+    /// Adds the time by which a commit must be at the store. The rest of its words comes next.
+    pub fn limit(mut self, limit: Option<StoreTime>) -> Words {
+        let limit = limit.map_or(NO_TIME, |limit| exact(limit) as f64);
+        self.bytes.extend_from_slice(&limit.to_le_bytes());
+        self
+    }
+
+    /// Adds a commit behind its limit: its node, `None` for the caller; the keys that the steps read or write, other texts
+    /// of them, and the steps; the entry; the values of the steps.
+    pub fn commit(mut self, node: Option<&NodeId>, entry: &[u8], steps: &[Step]) -> Result<Words, StoreFault> {
         let mut packed = PackedSteps::default();
+        // Members of indexes are often names of records that are written: these keys come first.
+        for step in steps {
+            if let Step::Create { key, .. } | Step::Replace { key, .. } = step {
+                packed.record(key);
+            }
+        }
         steps.iter().try_for_each(|step| packed.step(step))?;
-        let words = self.place(packed.keys.len()).place(packed.texts.len());
-        let words = packed.keys.iter().chain(&packed.texts).fold(words, Words::word);
-        Ok(packed.values.iter().fold(words.word(&packed.bytes), Words::word))
+        let node = node.map_or("", NodeId::as_str);
+        self.bytes.push(u8::try_from(node.len()).map_err(|_| slots::senseless("a node with such a name"))?);
+        self.bytes.extend_from_slice(node.as_bytes());
+        for count in [packed.keys.len(), packed.texts.len()] {
+            self.bytes.extend_from_slice(&place_of(count)?.to_le_bytes());
+        }
+        for name in packed.keys.iter().chain(&packed.texts) {
+            let length = u32::try_from(name.len()).map_or([u8::MAX; 4], u32::to_le_bytes);
+            match length.split_at(NAME_LENGTH) {
+                (length, [0]) => self.bytes.extend_from_slice(length),
+                _ => return Err(slots::senseless("a name that is too long")),
+            }
+            self.bytes.extend_from_slice(name.as_bytes());
+        }
+        let words = self.word(&packed.bytes).word(entry);
+        Ok(packed.values.iter().fold(words, Words::word))
     }
 }
 
@@ -150,8 +178,8 @@ impl<'s> PackedSteps<'s> {
                 self.letter(b'N').member(*index, member)?;
                 self.time(*at)
             }
-            Step::Create { key, value, keep } => self.put(b'c', key, 0, value, *keep),
-            Step::Replace { key, version, value, keep } => self.put(b'r', key, version.as_u64(), value, *keep),
+            Step::Create { key, value, keep } => self.put(b'c', key, None, value, *keep),
+            Step::Replace { key, version, value, keep } => self.put(b'r', key, Some(*version), value, *keep),
             Step::Delete { key, version } => {
                 let place = self.record(key);
                 self.letter(b'd').place(place)?;
@@ -209,8 +237,7 @@ impl<'s> PackedSteps<'s> {
     }
 
     fn place(&mut self, place: usize) -> Result<(), StoreFault> {
-        let place = u16::try_from(place).map_err(|_| slots::senseless("too many keys"))?;
-        self.bytes.extend_from_slice(&place.to_le_bytes());
+        self.bytes.extend_from_slice(&place_of(place)?.to_le_bytes());
         Ok(())
     }
 
@@ -231,22 +258,31 @@ impl<'s> PackedSteps<'s> {
         let index = index.as_str();
         let length = u8::try_from(index.len()).map_err(|_| slots::senseless("an index with such a name"))?;
         self.letter(length).bytes.extend_from_slice(index.as_bytes());
-        let place = placed(&mut self.texts, member.to_owned());
-        self.place(place)
+        // A key that ends with it has it already. The script counts bytes from 1 on.
+        let ending = self.keys.iter().enumerate().find_map(|(nth, key)| {
+            let before = key.strip_suffix(member).filter(|before| before.ends_with(':'))?;
+            Some((nth.saturating_add(1), u8::try_from(before.len()).ok()?.checked_add(1)?))
+        });
+        let (place, cut) = ending.unwrap_or_else(|| (placed(&mut self.texts, member.to_owned()), 0));
+        self.place(place)?;
+        self.bytes.push(cut);
+        Ok(())
     }
 
     fn put(
         &mut self,
         letter: u8,
         key: &RecordKey,
-        version: u64,
+        version: Option<Number>,
         value: &'s [u8],
         keep: Keep,
     ) -> Result<(), StoreFault> {
         let place = self.record(key);
         self.values.push(value);
         self.letter(letter).place(place)?;
-        self.number(version)?;
+        if let Some(version) = version {
+            self.number(version.as_u64())?;
+        }
         let (whole, spent) = match keep {
             Keep::Forever => (FOREVER, 0),
             Keep::For { whole, spent } => (StoreTime::micros(whole), StoreTime::micros(spent)),
@@ -292,6 +328,10 @@ impl<'s> PackedSteps<'s> {
         self.letter(letter).micros(one)?;
         self.micros(other)
     }
+}
+
+fn place_of(place: usize) -> Result<u16, StoreFault> {
+    u16::try_from(place).map_err(|_| slots::senseless("too many keys"))
 }
 
 /// Returns the place of a text, from 1 on.
@@ -348,7 +388,6 @@ pub(super) fn parse_record(environment: Environment, name: &str) -> Option<Recor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Number;
 
     fn claim(name: &str) -> RecordKey {
         RecordKey { environment: Environment::Sandbox, kind: Kind::Claim, name: name.to_owned() }
@@ -363,14 +402,24 @@ mod tests {
             Step::Absent(claim("c")),
             Step::Absent(claim("b")),
             Step::IndexRemove { index: Index::Sending, member: "a".to_owned() },
+            Step::IndexRemove { index: Index::Sending, member: "d".to_owned() },
         ];
-        let words = Words::default().steps(&steps).unwrap();
+        let words = Words::default().limit(None).commit(None, b"entry", &steps).unwrap();
         let words: Vec<&[u8]> = words.all().collect();
-        let named: [&[u8]; 6] = [b"3", b"1", b":r:claim:a", b":r:claim:b", b":r:claim:c", b"a"];
-        assert_eq!(words[..6], named);
-        let packed: [&[u8]; 5] =
-            [b"a\x01\0\x02\0", b"v\x01\0\x07\0\0\0\0\0\0\0", b"a\x03\0\x03\0", b"a\x02\0\x02\0", b"-\x07sending\x01\0"];
-        assert_eq!(words[6..], [&packed.concat()[..]]);
+        let (head, rest) = words[0].split_at(13);
+        assert_eq!(head, [&f64::INFINITY.to_le_bytes()[..], b"\0\x03\0\x01\0"].concat());
+        let names: [&[u8]; 4] = [b"\x0a\0\0:r:claim:a", b"\x0a\0\0:r:claim:b", b"\x0a\0\0:r:claim:c", b"\x01\0\0d"];
+        let packed: [&[u8]; 6] = [
+            b"a\x01\0\x02\0",
+            b"v\x01\0\x07\0\0\0\0\0\0\0",
+            b"a\x03\0\x03\0",
+            b"a\x02\0\x02\0",
+            // A key ends with this one, and none with the other.
+            b"-\x07sending\x01\0\x0a",
+            b"-\x07sending\x01\0\0",
+        ];
+        assert_eq!(rest, [names.concat(), packed.concat()].concat());
+        assert_eq!(words[1..], [b"entry"]);
     }
 
     #[test]

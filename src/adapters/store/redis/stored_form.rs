@@ -4,54 +4,58 @@ use super::super::layout::{FOREVER, Spent, Stored, WindowSlot, broken};
 use super::script_args;
 use crate::ledger::{Content, Number, StoreFault, StoreTime, WindowKey};
 
-/// The bytes of a slot: four doubles.
+/// The bytes of a slot, and of the times and the version of a record: four doubles.
 const SLOT: usize = 32;
+/// The bytes of the sum behind the slots of a window: five doubles.
+const SUM: usize = 40;
+/// The bytes before the name of a window that is held: the length of the name, and three doubles.
+const HELD: usize = 28;
 
-/// Parses a record: `version at whole gone `, then `w` and the content, or `s`.
+/// Parses a record: its version, when it was written, until when it is whole and when it is gone, as doubles; then `w` and
+/// the content, or `s`. What is less than nothing has no end.
 pub(super) fn record(packed: &[u8]) -> Result<Stored, StoreFault> {
     let unreadable = || broken("a record");
-    let mut parts = packed.splitn(5, |byte| *byte == b' ');
-    let mut part = || parts.next().and_then(|part| std::str::from_utf8(part).ok());
-    let [version, at, whole_until, gone_at] = [part(), part(), part(), part()];
-    let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).ok_or_else(unreadable);
-    let until = |text: Option<&str>| match text {
-        Some("") => Ok(FOREVER),
-        text => number(text).map(StoreTime::of_micros),
-    };
-    let content = match parts.next().and_then(<[u8]>::split_first) {
+    let (head, rest) = packed.split_first_chunk::<SLOT>().ok_or_else(unreadable)?;
+    let [version, at, whole_until, gone_at] = numbers(head).ok_or_else(unreadable)?;
+    let until = |micros: i64| if micros < 0 { FOREVER } else { StoreTime::of_micros(micros) };
+    let content = match rest.split_first() {
         Some((b'w', content)) => Content::Whole(content.to_vec().into()),
         Some((b's', [])) => Content::Spent,
         _ => return Err(unreadable()),
     };
     Ok(Stored {
-        version: Number::new(u64::try_from(number(version)?).map_err(|_| unreadable())?),
-        at: StoreTime::of_micros(number(at)?),
-        whole_until: until(whole_until)?,
-        gone_at: until(gone_at)?,
+        version: Number::new(u64::try_from(version).map_err(|_| unreadable())?),
+        at: StoreTime::of_micros(at),
+        whole_until: until(whole_until),
+        gone_at: until(gone_at),
         content,
     })
 }
 
-/// Parses the slots of a window.
+/// Parses the slots of a window. The sum that may stand behind them says nothing more.
 pub(super) fn slots(packed: &[u8]) -> Result<Vec<(WindowSlot, Spent)>, StoreFault> {
-    let (slots, rest) = packed.as_chunks::<SLOT>();
-    if !rest.is_empty() {
-        return Err(broken("a window"));
+    let slots = match packed.len() % SLOT {
+        0 => Some(packed),
+        _ => packed.len().checked_sub(SUM).and_then(|length| packed.get(..length)),
+    };
+    match slots.map(<[u8]>::as_chunks::<SLOT>) {
+        Some((slots, [])) => slots.iter().map(slot).collect(),
+        _ => Err(broken("a window")),
     }
-    slots.iter().map(slot).collect()
 }
 
 fn slot(packed: &[u8; SLOT]) -> Result<(WindowSlot, Spent), StoreFault> {
-    let (doubles, _) = packed.as_chunks::<8>();
+    let [begin, end, units, until] = numbers(packed).ok_or_else(|| broken("the numbers of a window"))?;
+    let units = u64::try_from(units).map_err(|_| broken("the units of a window"))?;
+    let slot = WindowSlot { begin: StoreTime::of_micros(begin), end: StoreTime::of_micros(end) };
+    Ok((slot, Spent { units, until: StoreTime::of_micros(until) }))
+}
+
+/// Returns so many doubles that are whole numbers.
+fn numbers<const COUNT: usize>(packed: &[u8]) -> Option<[i64; COUNT]> {
+    let (doubles, rest) = packed.as_chunks::<8>();
     let numbers: Option<Vec<i64>> = doubles.iter().map(|double| whole(f64::from_le_bytes(*double))).collect();
-    match numbers.as_deref() {
-        Some(&[begin, end, units, until]) => {
-            let units = u64::try_from(units).map_err(|_| broken("the units of a window"))?;
-            let slot = WindowSlot { begin: StoreTime::of_micros(begin), end: StoreTime::of_micros(end) };
-            Ok((slot, Spent { units, until: StoreTime::of_micros(until) }))
-        }
-        _ => Err(broken("the numbers of a window")),
-    }
+    numbers.filter(|_| rest.is_empty())?.try_into().ok()
 }
 
 /// Returns a whole number that a double holds exactly.
@@ -60,19 +64,17 @@ fn whole(double: f64) -> Option<i64> {
     is_exact.then_some(double as i64)
 }
 
-/// Parses the parts of a holder: `length begin end units `, and the window, which is so long.
+/// Parses the parts of a holder: the length of the name of a window, begin, end and units, and the name.
 pub(super) fn holder(packed: &[u8]) -> Result<Vec<(WindowKey, WindowSlot, u64)>, StoreFault> {
     let unreadable = || broken("a holder");
-    let mut rest = std::str::from_utf8(packed).map_err(|_| unreadable())?;
-    let mut parts = Vec::new();
+    let (mut rest, mut parts) = (packed, Vec::new());
     while !rest.is_empty() {
-        let mut words = rest.splitn(5, ' ');
-        let mut number = || words.next().and_then(|word| word.parse::<i64>().ok()).ok_or_else(unreadable);
-        let (length, begin, end, units) = (number()?, number()?, number()?, number()?);
-        let behind = words.next().ok_or_else(unreadable)?;
-        let length = usize::try_from(length).map_err(|_| unreadable())?;
+        let (head, behind) = rest.split_first_chunk::<HELD>().ok_or_else(unreadable)?;
+        let (length, head) = head.split_first_chunk().ok_or_else(unreadable)?;
+        let [begin, end, units] = numbers(head).ok_or_else(unreadable)?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| unreadable())?;
         let (window, next) = behind.split_at_checked(length).ok_or_else(unreadable)?;
-        let window = script_args::parse_window(window).ok_or_else(unreadable)?;
+        let window = std::str::from_utf8(window).ok().and_then(script_args::parse_window).ok_or_else(unreadable)?;
         let slot = WindowSlot { begin: StoreTime::of_micros(begin), end: StoreTime::of_micros(end) };
         parts.push((window, slot, u64::try_from(units).map_err(|_| unreadable())?));
         rest = next;
@@ -86,27 +88,37 @@ mod tests {
 
     #[test]
     fn what_the_script_stores_is_read() {
-        let stored = record(b"7 1795 20  wa b  c").unwrap();
+        let doubles = |numbers: [f64; 4]| numbers.map(f64::to_le_bytes).concat();
+        let written = |head: [f64; 4], rest: &[u8]| [&doubles(head)[..], rest].concat();
+        let stored = record(&written([7.0, 1795.0, 20.0, -1.0], b"wa b  c")).unwrap();
         assert_eq!((stored.version, stored.at), (Number::new(7), StoreTime::of_micros(1795)));
         assert_eq!((stored.whole_until, stored.gone_at), (StoreTime::of_micros(20), FOREVER));
         assert_eq!(stored.content, Content::Whole("a b  c".into()));
-        assert_eq!(record(b"7 1795   s").unwrap().content, Content::Spent);
-        for unreadable in ["", "7 1795   ", "7 1795   x", "7 1795   sx", "x 1795   w", "7 1795 w", "-7 1   w"] {
-            assert!(record(unreadable.as_bytes()).is_err(), "{unreadable}");
+        let head = [7.0, 1795.0, -1.0, -1.0];
+        assert_eq!(record(&written(head, b"s")).unwrap().content, Content::Spent);
+        let mut unreadable = vec![doubles(head), written(head, b"x"), written(head, b"sx"), vec![b'w'; 20]];
+        unreadable.push(written([-7.0, 1.0, -1.0, -1.0], b"w"));
+        unreadable.push(written([7.5, 1.0, -1.0, -1.0], b"w"));
+        for unreadable in unreadable {
+            assert!(record(&unreadable).is_err(), "{unreadable:?}");
         }
-        let doubles = |numbers: [f64; 4]| numbers.map(f64::to_le_bytes).concat();
         let window = [doubles([0.0, 60.0, 5.0, 99.0]), doubles([60.0, 120.0, 9_007_199_254_740_991.0, 180.0])].concat();
         let read = slots(&window).unwrap();
         assert_eq!(read.iter().map(|(_, spent)| spent.units).collect::<Vec<_>>(), [5, 9_007_199_254_740_991]);
         assert_eq!(read[1].0.begin, StoreTime::of_micros(60));
-        for unreadable in [doubles([0.5, 1.0, 1.0, 1.0]), doubles([0.0, 1.0, -1.0, 1.0]), vec![0; 31]] {
+        assert_eq!(slots(&[&window[..], &[7; SUM]].concat()).unwrap(), read);
+        for unreadable in [doubles([0.5, 1.0, 1.0, 1.0]), doubles([0.0, 1.0, -1.0, 1.0]), vec![0; 31], vec![0; 33]] {
             assert!(slots(&unreadable).is_err(), "{unreadable:?}");
         }
-        let held = holder(b"5 0 60 3 1:a:b7 60 120 4 1:a:b c").unwrap();
+        let part = |length: u32, units: f64, name: &str| {
+            let numbers = [0.0, 60.0, units].map(f64::to_le_bytes).concat();
+            [&length.to_le_bytes()[..], &numbers, name.as_bytes()].concat()
+        };
+        let held = holder(&[part(5, 3.0, "1:a:b"), part(7, 4.0, "1:a:b c")].concat()).unwrap();
         let windows: Vec<_> = held.iter().map(|(window, _, units)| (window.key.as_str(), *units)).collect();
         assert_eq!(windows, [("b", 3), ("b c", 4)]);
-        for unreadable in ["9 0 60 3 1:a:b", "5 0 60 1:a:b", "5 0 60 -3 1:a:b", "5 0 60 3 1;a:b"] {
-            assert!(holder(unreadable.as_bytes()).is_err(), "{unreadable}");
+        for unreadable in [part(9, 3.0, "1:a:b"), part(5, -3.0, "1:a:b"), part(5, 3.0, "1;a:b"), vec![0; 27]] {
+            assert!(holder(&unreadable).is_err(), "{unreadable:?}");
         }
     }
 }

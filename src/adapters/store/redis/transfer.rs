@@ -160,8 +160,8 @@ async fn close(
     let commit = seals.sealed_commit(commit).map_err(TransferError::Store)?;
     let id = part.created.as_ref().map_or_else(|| nonce().0, |id| id.as_str().to_owned());
     let words = Words::default().word(id).time(time).number(part.last.as_u64());
-    let words = words.word("").word(commit.node.as_str()).word(wire_entry::for_commit(&commit.entry, &commit.steps));
-    let words = words.steps(&commit.steps).map_err(TransferError::Store)?;
+    let entry = wire_entry::for_commit(&commit.entry, &commit.steps);
+    let words = words.limit(None).commit(Some(&commit.node), &entry, &commit.steps).map_err(TransferError::Store)?;
     let told = store.ask(environment, "imported", &words).await;
     let told = told.map_err(|unanswered| TransferError::Store(fault(unanswered, StoreFault::InDoubt)))?;
     match ReplyReader::of(told).text().map_err(TransferError::Store)?.as_str() {

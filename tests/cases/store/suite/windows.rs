@@ -53,6 +53,36 @@ pub async fn max_is_exact(subject: &Subject) {
     assert_eq!(stands(store, vec![reserve(span, "d", 0, 9)]).await, [(0, ConflictCause::Used(10))]);
 }
 
+pub async fn many_slots_are_summed_up_exactly(subject: &Subject) {
+    const MAX: u64 = 1_000_000;
+    let store = &*subject.store;
+    // They reach as far back, in buckets of other lengths.
+    let (fine, coarse) = (rolling(micros(10), 12), rolling(micros(60), 2));
+    let mut counted: Vec<(i64, u64)> = Vec::new();
+    for nth in 1..60_i64 {
+        let now = BEGIN + 4 * nth;
+        subject.clock.set(now);
+        let (holder, units) = (format!("h-{nth}"), u64::try_from(nth).unwrap());
+        does(store, vec![reserve(fine, &holder, units, MAX)]).await;
+        counted.push((now - now % 10, units));
+        if nth % 5 == 0 {
+            does(store, vec![give_back(&holder)]).await;
+            counted.pop();
+        }
+        if nth % 3 == 0 {
+            used(store, coarse).await;
+        }
+        let from = now - now % 10 - 120;
+        let sum = counted.iter().filter(|(begin, _)| begin + 10 > from).map(|(_, units)| units).sum();
+        let too_much = vec![reserve(fine, "one-more", 1, sum)];
+        assert_eq!(stands(store, too_much).await, [(0, ConflictCause::Used(sum))], "{nth}");
+        if nth % 7 == 0 {
+            // What the other reach counts in the slot of a longer bucket counts in both.
+            does(store, vec![reserve(coarse, &format!("c-{nth}"), 0, MAX)]).await;
+        }
+    }
+}
+
 pub async fn force_passes_the_limit(subject: &Subject) {
     let store = &*subject.store;
     let span = rolling(secs(60), 60);
