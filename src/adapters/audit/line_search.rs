@@ -26,17 +26,17 @@ impl FileLine {
     }
 }
 
-/// The budget of one question, over all files that are read for it.
+/// The search of one question, with one budget over all files that are read for it.
 #[derive(Debug)]
-pub(super) struct SearchBudget {
+pub(super) struct LineSearch {
     left: u64,
     budget: ReadBudget,
     clock: Stopwatch,
 }
 
-impl SearchBudget {
-    pub(super) fn new(budget: ReadBudget) -> SearchBudget {
-        SearchBudget { left: budget.bytes, budget, clock: Stopwatch::start() }
+impl LineSearch {
+    pub(super) fn new(budget: ReadBudget) -> LineSearch {
+        LineSearch { left: budget.bytes, budget, clock: Stopwatch::start() }
     }
 
     /// Reads what there is at a place, within the budget.
@@ -70,7 +70,7 @@ impl SearchBudget {
     }
 
     /// Returns the line that begins at a byte; `None` where it has no end.
-    fn line_at(&mut self, file: &File, offset: u64) -> io::Result<Option<FileLine>> {
+    pub(super) fn line_at(&mut self, file: &File, offset: u64) -> io::Result<Option<FileLine>> {
         let mut bytes = Vec::new();
         loop {
             let piece = self.read(file, offset.saturating_add(bytes.len() as u64))?;
@@ -163,7 +163,7 @@ mod tests {
 
     fn found(file: &File, wanted: u64, budget: ReadBudget) -> io::Result<Option<u64>> {
         let place = |line: &[u8]| Ok(number(line).map(|number| number.cmp(&wanted)));
-        Ok(SearchBudget::new(budget).last_up_to(file, &place)?.and_then(|line| number(&line.bytes)))
+        Ok(LineSearch::new(budget).last_up_to(file, &place)?.and_then(|line| number(&line.bytes)))
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(found(&file, wanted, PLENTY).unwrap(), Some(wanted / 2 * 2), "{wanted}");
         }
         assert_eq!(found(&file, 9_999, PLENTY).unwrap(), Some(1_600), "a line without an end is none");
-        let lines = |from, until| SearchBudget::new(PLENTY).lines_between(&file, from, until).unwrap();
+        let lines = |from, until| LineSearch::new(PLENTY).lines_between(&file, from, until).unwrap();
         assert_eq!(lines(0, u64::MAX), text.matches('\n').count() as u64);
         let at = text.find("\n500:").unwrap() as u64 + 1;
         assert_eq!(lines(0, at) + lines(at, u64::MAX), lines(0, u64::MAX));

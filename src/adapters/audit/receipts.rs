@@ -16,14 +16,14 @@ use tokio::time::timeout;
 use super::archive::read_manifest;
 use super::backwards::ReadBudget;
 use super::folder::{AuditFile, audit_file, audit_files, checkpoints_file, manifest_file};
-use super::line_search::SearchBudget;
+use super::line_search::LineSearch;
 use super::salts::kept_salts;
 use super::start::recent_checkpoint;
 use super::tree_folder::TreeFolder;
 use super::whole_journal::header;
 use crate::adapters::rate::SharedRoom;
 use crate::audit::{
-    Checkpoint, CheckpointPlace, FoundLine, KeptCheckpoint, LineBody, Origin, ProvedEntries, Salts, read_line,
+    Checkpoint, CheckpointPlace, FoundLine, Hash, KeptCheckpoint, LineBody, Origin, ProvedEntries, Salts, read_line,
 };
 use crate::base::ids::Environment;
 use crate::config::AuditConfig;
@@ -86,7 +86,7 @@ impl JournalReceipts {
         JournalReceipts::new(config.folder.clone(), node, checkpoint_every)
     }
 
-    fn new(folder: PathBuf, node: NodeId, checkpoint_every: Option<Duration>) -> JournalReceipts {
+    pub(super) fn new(folder: PathBuf, node: NodeId, checkpoint_every: Option<Duration>) -> JournalReceipts {
         JournalReceipts { folder, node, checkpoint_every, room: SharedRoom::capped(MAX_AT_ONCE, MAX_OF_ONE) }
     }
 
@@ -111,7 +111,7 @@ impl JournalReceipts {
     }
 
     /// Blocks.
-    fn make_within(
+    pub(super) fn make_within(
         &self,
         sought: &EntryNumbers,
         may_have: &dyn Fn(&Outstanding) -> bool,
@@ -119,7 +119,7 @@ impl JournalReceipts {
     ) -> Result<ProvedEntries, NoReceipt> {
         let mut files = audit_files(&self.folder)?;
         files.retain(|file| file.node == self.node);
-        let mut search = JournalSearch { receipts: self, files, budget: SearchBudget::new(budget) };
+        let mut search = JournalSearch { receipts: self, files, budget: LineSearch::new(budget) };
         let mut numbers = sought.numbers.clone();
         numbers.sort_unstable();
         numbers.dedup();
@@ -176,7 +176,7 @@ struct SignedLog {
 }
 
 /// An entry, and its place in the files.
-struct PlacedEntry {
+struct LocatedEntry {
     sequence: u64,
     offset: u64,
     line: Vec<u8>,
@@ -188,11 +188,11 @@ struct JournalSearch<'r> {
     receipts: &'r JournalReceipts,
     /// In their order.
     files: Vec<AuditFile>,
-    budget: SearchBudget,
+    budget: LineSearch,
 }
 
 impl JournalSearch<'_> {
-    fn entry(&mut self, environment: Environment, number: Number) -> Result<PlacedEntry, NoReceipt> {
+    fn entry(&mut self, environment: Environment, number: Number) -> Result<LocatedEntry, NoReceipt> {
         let Some((at, file)) = self.file_with(environment, number)? else { return Err(NoReceipt::NotAtHand) };
         let opened = File::open(&file.path).map_err(not_there)?;
         let place = |line: &[u8]| match read_line(line).map(|line| line.body) {
@@ -204,7 +204,7 @@ impl JournalSearch<'_> {
             && let Ok(LineBody::Entry(outstanding)) = read_line(&line.bytes).map(|line| line.body)
             && outstanding.number == number
         {
-            return Ok(PlacedEntry { sequence: file.sequence, offset: line.offset, line: line.bytes, outstanding });
+            return Ok(LocatedEntry { sequence: file.sequence, offset: line.offset, line: line.bytes, outstanding });
         }
         // The newest entries may not be written here yet; others are left out for good.
         let is_newest = at.saturating_add(1) == self.files.len();
@@ -234,26 +234,26 @@ impl JournalSearch<'_> {
     }
 
     /// Returns the line of an entry with the number of lines before it in the tree.
-    fn line_in_tree(&mut self, log: &SignedLog, entry: PlacedEntry) -> Result<FoundLine, NoReceipt> {
+    fn line_in_tree(&mut self, log: &SignedLog, entry: LocatedEntry) -> Result<FoundLine, NoReceipt> {
         if entry.sequence < log.begins {
             return Err(NoReceipt::BeforeLog);
         }
         let before = self.checkpoint_before(log, &entry)?;
-        let (mut index, mut from) = (0_u64, CountedPart { sequence: log.begins, lines: 0, length: 0 });
+        let (mut index, mut from) = (0_u64, CountedPart::nothing_of(log.begins));
         if let Some((size, start)) = before {
             (index, from) = (size, start);
         }
         while from.sequence <= entry.sequence {
             let until = if from.sequence == entry.sequence { entry.offset } else { u64::MAX };
             index = index.saturating_add(self.lines_of(&from, until)?);
-            from = CountedPart { sequence: from.sequence.saturating_add(1), lines: 0, length: 0 };
+            from = CountedPart::nothing_of(from.sequence.saturating_add(1));
         }
         let line = String::from_utf8(entry.line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(FoundLine { index, line })
     }
 
     /// Returns the newest checkpoint that ends before an entry: how many lines it covers, and where it ends.
-    fn checkpoint_before(&mut self, log: &SignedLog, entry: &PlacedEntry) -> io::Result<Option<(u64, CountedPart)>> {
+    fn checkpoint_before(&mut self, log: &SignedLog, entry: &LocatedEntry) -> io::Result<Option<(u64, CountedPart)>> {
         let file = match File::open(checkpoints_file(&self.receipts.folder, &self.receipts.node)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -274,23 +274,35 @@ impl JournalSearch<'_> {
         else {
             return Ok(None);
         };
-        let start = CountedPart { sequence: end.sequence, lines: end.lines, length: end.length };
+        let start = CountedPart { sequence: end.sequence, lines: end.lines, length: end.length, last: Some(end.hash) };
         Ok((checkpoint.origin == log.origin).then_some((checkpoint.size, start)))
     }
 
-    /// Counts the lines of a file, of those that the tree has behind a place.
-    fn lines_of(&mut self, from: &CountedPart, until: u64) -> Result<u64, NoReceipt> {
+    /// Counts the lines of a file behind those that are counted already.
+    fn lines_of(&mut self, part: &CountedPart, until: u64) -> Result<u64, NoReceipt> {
         let JournalReceipts { folder, node, .. } = self.receipts;
-        match File::open(audit_file(folder, node, from.sequence)) {
-            Ok(file) => Ok(self.budget.lines_between(&file, from.length, until)?),
+        match File::open(audit_file(folder, node, part.sequence)) {
+            Ok(file) => Ok(self.budget.lines_between(&file, part.length, until)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.is_whole(part)? {
+                    return Ok(0);
+                }
                 // An archived file has as many as the manifest says.
                 let archived = read_manifest(&manifest_file(folder, node))?;
-                let file = archived.iter().rev().find(|file| file.node == *node && file.sequence == from.sequence);
-                Ok(file.ok_or(NoReceipt::NotAtHand)?.lines.saturating_sub(from.lines))
+                let file = archived.iter().rev().find(|file| file.node == *node && file.sequence == part.sequence);
+                Ok(file.ok_or(NoReceipt::NotAtHand)?.lines.saturating_sub(part.lines))
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether a part has all lines of its file: the next file begins behind its last one.
+    fn is_whole(&mut self, part: &CountedPart) -> io::Result<bool> {
+        let JournalReceipts { folder, node, .. } = self.receipts;
+        let Ok(next) = File::open(audit_file(folder, node, part.sequence.saturating_add(1))) else { return Ok(false) };
+        let first = self.budget.line_at(&next, 0)?;
+        let first = first.and_then(|line| read_line(&line.bytes).ok());
+        Ok(first.is_some_and(|line| part.last == Some(line.previous)))
     }
 }
 
@@ -299,6 +311,14 @@ struct CountedPart {
     sequence: u64,
     lines: u64,
     length: u64,
+    /// The hash of the last of these lines.
+    last: Option<Hash>,
+}
+
+impl CountedPart {
+    fn nothing_of(sequence: u64) -> CountedPart {
+        CountedPart { sequence, lines: 0, length: 0, last: None }
+    }
 }
 
 /// A file that left for an archive meanwhile is not at hand.
