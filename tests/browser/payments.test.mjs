@@ -51,36 +51,6 @@ test("the largest payment of today and its approvers are found from the page", a
   assertNoProblems(page);
 });
 
-test("an approver keeps the receipt of a payment, and of the votes on it", async () => {
-  const hold = await gate.holdSwap("proved", "2600");
-  const page = await signIn(browser, gate, "ops-1");
-  await openHold(page, hold);
-  await approve(page, "2,600 USDT");
-  const token = personToken("ops-1", ["approver"]);
-  /** @param {string} target */
-  const isCovered = async (target) => {
-    while ((await gate.callConsole("GET", target, token)).body.lines === undefined) await page.waitForTimeout(100);
-  };
-  const save = () => page.getByRole("button", { name: "Receipt" }).click();
-  await isCovered(`holds/${hold.id}/receipt`);
-  const votes = await savedFile(page, save);
-  assert.equal(votes.name, `receipt-${hold.id}.json`);
-  const words = JSON.parse(votes.text).lines.map(
-    (/** @type {{ line: string }} */ one) => JSON.parse(one.line).entry.what,
-  );
-  assert.deepEqual(words, ["held", "voted"]);
-  assert.equal((await gate.swap("proved-small", "3")).status, 201);
-  await isCovered("payments/production/proved-small/receipt");
-  await goTo(page, gate, "#/payments/production/proved-small");
-  const payment = await savedFile(page, save);
-  assert.equal(payment.name, "receipt-proved-small.json");
-  await writeFile(path.join(gate.folder, payment.name), payment.text);
-  const check = ["audit", "check-receipt", payment.name, "--public-key", "log.pem.pub"];
-  const { stdout } = await promisify(execFile)(SLUICE, check, { cwd: gate.folder });
-  assert.match(stdout, /proved: these entries are among the first/);
-  assertNoProblems(page);
-});
-
 test("payments are filtered, exported, and fit a phone", async () => {
   const page = await signIn(browser, gate, "v-2", ["viewer"], { viewport: PHONE });
   await page.getByRole("link", { name: "Payments" }).click();
@@ -313,5 +283,35 @@ test("an operator freezes the caller of a payment, in its environment alone", as
     scopes.filter((/** @type {any} */ [environment]) => environment === "sandbox"),
     [["sandbox", caller]],
   );
+  assertNoProblems(page);
+});
+
+test("an approver keeps the receipt of a payment, and of the votes on it", async () => {
+  const hold = await gate.holdSwap("proved", "2600");
+  const page = await signIn(browser, gate, "ops-1");
+  await openHold(page, hold);
+  await approve(page, "2,600 USDT");
+  const token = personToken("ops-1", ["approver"]);
+  /** @param {string} target */
+  const isCovered = async (target) => {
+    while ((await gate.callConsole("GET", target, token)).body.lines === undefined) await page.waitForTimeout(100);
+  };
+  const save = () => page.getByRole("button", { name: "Receipt" }).click();
+  await isCovered(`holds/${hold.id}/receipt`);
+  const votes = await savedFile(page, save);
+  assert.equal(votes.name, `receipt-${hold.id}.json`);
+  const words = JSON.parse(votes.text).lines.map(
+    (/** @type {{ line: string }} */ one) => JSON.parse(one.line).entry.what,
+  );
+  assert.deepEqual(words, ["held", "voted"]);
+  assert.equal((await gate.swap("proved-small", "3")).status, 201);
+  await isCovered("payments/production/proved-small/receipt");
+  await goTo(page, gate, "#/payments/production/proved-small");
+  const payment = await savedFile(page, save);
+  assert.equal(payment.name, "receipt-proved-small.json");
+  await writeFile(path.join(gate.folder, payment.name), payment.text);
+  const check = ["audit", "check-receipt", payment.name, "--public-key", "log.pem.pub"];
+  const { stdout } = await promisify(execFile)(SLUICE, check, { cwd: gate.folder });
+  assert.match(stdout, /proved: these entries are among the first/);
   assertNoProblems(page);
 });

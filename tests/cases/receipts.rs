@@ -98,7 +98,7 @@ fn why(answer: &Answer) -> (u16, String, String) {
 #[test]
 fn a_caller_gets_the_receipt_of_its_own_payment_and_nobody_else_learns_that_it_is_there() {
     let (upstream, of_sandbox) = (Upstream::start(), Upstream::start());
-    let gate = begun(setup(&upstream).sandbox(&of_sandbox));
+    let gate = begun(setup(&upstream).sandbox(&of_sandbox).set("sandbox", "credential", "the-sandbox-s-own"));
     let at = gate.production();
     paid(&gate, "mine-1");
     paid(&gate, "mine-12");
