@@ -260,32 +260,6 @@ test("the overview sums each operation of today, 7 and 30 days, and says while i
   assertNoProblems(page);
 });
 
-test("an operator freezes the caller of a payment, in its environment alone", async () => {
-  const call = (/** @type {string} */ name, /** @type {string} */ environment) =>
-    gate.call("/v2/wallets/swaps", swapBody(name, "7"), { subject: "erp", environment });
-  assert.equal((await call("trial-1", "sandbox")).status, 201);
-  const page = await signIn(browser, gate, "ops-3", ["operator"]);
-  await goTo(page, gate, "#/payments/sandbox/trial-1");
-  await page.getByRole("button", { name: "Freeze this caller…" }).click();
-  const dialog = page.getByRole("dialog");
-  assert.equal(await dialog.getByLabel("Environment").inputValue(), "sandbox");
-  assert.equal(await dialog.getByLabel("What").inputValue(), "caller");
-  assert.equal(await dialog.getByLabel("Caller").inputValue(), "callers/erp");
-  await dialog.getByLabel("Why").fill("it repeats itself");
-  await confirm(page, "Freeze now");
-  await page.getByText("Frozen.", { exact: true }).waitFor();
-  assert.equal((await call("trial-2", "sandbox")).body.error, "FROZEN");
-  // The test before this one has frozen production; a freeze of the sandbox is another one.
-  const { body } = await gate.callConsole("GET", "freezes", personToken("ops-3", ["operator"]));
-  const scopes = body.freezes.map((/** @type {any} */ one) => [one.environment, one.scope]);
-  const caller = { caller: { issuer: "callers", subject: "erp" } };
-  assert.deepEqual(
-    scopes.filter((/** @type {any} */ [environment]) => environment === "sandbox"),
-    [["sandbox", caller]],
-  );
-  assertNoProblems(page);
-});
-
 test("an approver keeps the receipt of a payment, and of the votes on it", async () => {
   const hold = await gate.holdSwap("proved", "2600");
   const page = await signIn(browser, gate, "ops-1");
@@ -313,5 +287,31 @@ test("an approver keeps the receipt of a payment, and of the votes on it", async
   const check = ["audit", "check-receipt", payment.name, "--public-key", "log.pem.pub"];
   const { stdout } = await promisify(execFile)(SLUICE, check, { cwd: gate.folder });
   assert.match(stdout, /proved: these entries are among the first/);
+  assertNoProblems(page);
+});
+
+test("an operator freezes the caller of a payment, in its environment alone", async () => {
+  const call = (/** @type {string} */ name, /** @type {string} */ environment) =>
+    gate.call("/v2/wallets/swaps", swapBody(name, "7"), { subject: "erp", environment });
+  assert.equal((await call("trial-1", "sandbox")).status, 201);
+  const page = await signIn(browser, gate, "ops-3", ["operator"]);
+  await goTo(page, gate, "#/payments/sandbox/trial-1");
+  await page.getByRole("button", { name: "Freeze this caller…" }).click();
+  const dialog = page.getByRole("dialog");
+  assert.equal(await dialog.getByLabel("Environment").inputValue(), "sandbox");
+  assert.equal(await dialog.getByLabel("What").inputValue(), "caller");
+  assert.equal(await dialog.getByLabel("Caller").inputValue(), "callers/erp");
+  await dialog.getByLabel("Why").fill("it repeats itself");
+  await confirm(page, "Freeze now");
+  await page.getByText("Frozen.", { exact: true }).waitFor();
+  assert.equal((await call("trial-2", "sandbox")).body.error, "FROZEN");
+  // The test before this one has frozen production; a freeze of the sandbox is another one.
+  const { body } = await gate.callConsole("GET", "freezes", personToken("ops-3", ["operator"]));
+  const scopes = body.freezes.map((/** @type {any} */ one) => [one.environment, one.scope]);
+  const caller = { caller: { issuer: "callers", subject: "erp" } };
+  assert.deepEqual(
+    scopes.filter((/** @type {any} */ [environment]) => environment === "sandbox"),
+    [["sandbox", caller]],
+  );
   assertNoProblems(page);
 });
