@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 
 import { alterResponses, PHONE, savedFile } from "./support/browser.mjs";
-import { personToken, RULES, swapBody } from "./support/gate.mjs";
+import { Gate, personToken, RULES, swapBody } from "./support/gate.mjs";
 import { approve, assertNoProblems, confirm, goTo, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
 import { SLUICE } from "./support/tools.mjs";
@@ -17,7 +17,7 @@ const KNOWN = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const LOOK_ALIKE = "0x5aa0000000000000000000000000000000000aed";
 const LISTED = `[list.payouts]\nwallet = ["${KNOWN}"]\n`;
 
-const { browser, gate } = await setUp({ rules: `${RULES}${LISTED}`, sandbox: true, signed: true });
+const { browser, gate } = await setUp({ rules: `${RULES}${LISTED}`, sandbox: true });
 
 test("the largest payment of today and its approvers are found from the page", async () => {
   for (const [name, amount] of [
@@ -260,7 +260,9 @@ test("the overview sums each operation of today, 7 and 30 days, and says while i
   assertNoProblems(page);
 });
 
-test("an approver keeps the receipt of a payment, and of the votes on it", async () => {
+test("an approver keeps the receipt of a payment, and of the votes on it", async (t) => {
+  const gate = await Gate.start({ signed: true });
+  t.after(() => gate.stop());
   const hold = await gate.holdSwap("proved", "2600");
   const page = await signIn(browser, gate, "ops-1");
   await openHold(page, hold);
