@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::history::numbers_of_claim;
 use super::holds;
 use super::person::{Person, Role};
-use super::render::name_of;
 use super::request::{ActRequest, environment as served, store_failed};
+use super::requests;
 use super::server::ConsoleServer;
 use crate::adapters::audit::{EntryNumbers, NoReceipt};
 use crate::audit::{EntryKind, split_steps};
@@ -48,22 +48,34 @@ const OF_SESSIONS: [EntryKind; 4] =
     [EntryKind::SignedIn, EntryKind::StayedIn, EntryKind::SignedOut, EntryKind::SessionsEnded];
 
 pub(super) async fn of_payment(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let inside = &server.inside;
     let unknown =
         || error_json(Code::RequestNotFound, "the audit log of this node has no entries of this request.", None);
-    let [environment, request, ..] = asked.path.as_slice() else { return unknown() };
-    let (Some(environment), Some(claim)) = (served(&server.inside, environment), name_of(request)) else {
-        return unknown();
+    let Some(key) = requests::key(inside, asked) else { return unknown() };
+    let of_claim = (key.environment, key.name.clone());
+    let found = numbers_of_claim(server, asked, of_claim, &|entry| is_of(entry, &OF_PAYMENTS), &|_| false).await;
+    let numbers = match found {
+        Ok(Some(numbers)) => numbers,
+        // Its record knows those of a payment that is too old for a search.
+        Ok(None) => match inside.node.find(&key).await {
+            Ok(Some((record, claim)))
+                if inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject) =>
+            {
+                claim.entry_numbers(record.version)
+            }
+            Ok(_) => return still_reading(),
+            Err(fault) => return store_failed(inside, &fault),
+        },
+        Err(reply) => return *reply,
     };
-    let of_payment = |entry: &Value| is_of(entry, &OF_PAYMENTS);
-    match numbers_of_claim(server, asked, (environment, claim), &of_payment, &|_| false).await {
-        Ok(Some(numbers)) if numbers.is_empty() => unknown(),
-        Ok(Some(numbers)) => {
-            let sees_plain = sees_calls(&asked.person);
-            receipt(server, asked, (environment, numbers), move |_, is_plain| sees_plain || !is_plain).await
-        }
-        Ok(None) => still_reading(),
-        Err(reply) => *reply,
+    if numbers.is_empty() {
+        return unknown();
     }
+    let sees_plain = sees_calls(&asked.person);
+    let may_have = move |entry: &Value, is_plain: bool| {
+        text(entry, "/claim") == Some(key.name.as_str()) && is_of(entry, &OF_PAYMENTS) && (sees_plain || !is_plain)
+    };
+    receipt(server, asked, (key.environment, numbers), may_have).await
 }
 
 pub(super) async fn of_hold(server: &ConsoleServer, asked: &ActRequest) -> Reply {
@@ -78,7 +90,11 @@ pub(super) async fn of_hold(server: &ConsoleServer, asked: &ActRequest) -> Reply
     match numbers_of_claim(server, asked, (key.environment, hold.claim.clone()), &of_hold, &begins).await {
         Ok(Some(numbers)) => {
             let sees_plain = sees_calls(&asked.person);
-            receipt(server, asked, (key.environment, numbers), move |_, is_plain| sees_plain || !is_plain).await
+            let id = hold.id.to_string();
+            let may_have = move |entry: &Value, is_plain: bool| {
+                text(entry, "/hold") == Some(id.as_str()) && is_of(entry, &OF_HOLDS) && (sees_plain || !is_plain)
+            };
+            receipt(server, asked, (key.environment, numbers), may_have).await
         }
         Ok(None) => still_reading(),
         Err(reply) => *reply,
@@ -93,8 +109,12 @@ pub(super) async fn of_act(server: &ConsoleServer, asked: &ActRequest) -> Reply 
     let (Some(environment), Some(number)) = (served(&server.inside, environment), number) else { return unknown() };
     let (person, sees_plain) = (asked.person.who.clone(), sees_calls(&asked.person));
     let sees_plain = sees_plain || asked.person.has(Role::PolicyAdmin);
+    let (inside, roles): (_, Vec<&str>) = (server.inside.clone(), asked.person.roles().collect());
     let is_own = move |entry: &Value, is_plain: bool| {
-        is_by(entry, &person) && !is_of(entry, &OF_SESSIONS) && (sees_plain || !is_plain)
+        is_by(entry, &person)
+            && !is_of(entry, &OF_SESSIONS)
+            && (sees_plain || !is_plain)
+            && inside.shows_entry(&roles, environment, entry)
     };
     let sought = EntryNumbers { environment, numbers: vec![Number::new(number)] };
     let made = server.inside.receipts.make(asked.person.who.clone(), sought, as_filter(is_own)).await;
