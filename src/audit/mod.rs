@@ -21,6 +21,7 @@ mod numbers;
 mod on_disk;
 mod read;
 mod read_tree;
+mod receipt;
 mod salts;
 mod snapshot_link;
 mod steps;
@@ -42,6 +43,7 @@ pub use note::{Note, NoteKey, NoteKeyKind, NoteSignature, NoteVerdict, parse_sig
 pub use numbers::Numbers;
 pub use on_disk::OnDisk;
 pub use read::{LONGEST_LINE, LineReader, RawLine};
+pub use receipt::{FoundLine, ProvedEntries};
 pub use salts::{Salts, salted};
 pub use snapshot_link::SnapshotLink;
 pub use steps::{SplitEntry, UnusedNumbers, split_steps, unused_before, with_steps, with_values, without_values};

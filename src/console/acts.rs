@@ -13,8 +13,8 @@ use super::person::{Needs, Role};
 use super::request::ActRequest;
 use super::server::ConsoleServer;
 use super::{
-    changes, decisions, foreign, freezes, history, history_export, holds, nodes, oidc, payments, policies, requests,
-    session, sets, signing, stand_ins, trial_sets,
+    changes, decisions, foreign, freezes, history, history_export, holds, nodes, oidc, payments, policies, receipts,
+    requests, session, sets, signing, stand_ins, trial_sets,
 };
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, SchemaFiles};
@@ -76,7 +76,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 50] = [
+pub(super) static ACTS: [Act; 53] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     get("explainCode", "Explain an error code", "/sluice/v1/errors/{code}", NO_TOKEN, |_, request| {
         Box::pin(async move { explain_code(request) })
@@ -171,6 +171,13 @@ pub(super) static ACTS: [Act; 50] = [
     })
     .streamed(),
     get("showHold", "Show a hold", "/sluice/v1/holds/{hold}", ANY_ROLE, with_server!(holds::show)),
+    get(
+        "holdReceipt",
+        "Get the receipt of the votes on a hold",
+        "/sluice/v1/holds/{hold}/receipt",
+        ANY_ROLE,
+        with_server!(receipts::of_hold),
+    ),
     post("approveHold", "Approve a hold", "/sluice/v1/holds/{hold}/approve", APPROVER, |server, request| {
         Box::pin(holds::vote(server, request, VoteAction::Approve))
     })
@@ -258,6 +265,20 @@ pub(super) static ACTS: [Act; 50] = [
         "/sluice/v1/payments/{environment}/{request}",
         ANY_ROLE,
         with_server!(payments::show),
+    ),
+    get(
+        "paymentReceipt",
+        "Get the receipt of a payment",
+        "/sluice/v1/payments/{environment}/{request}/receipt",
+        ANY_ROLE,
+        with_server!(receipts::of_payment),
+    ),
+    get(
+        "actReceipt",
+        "Get the receipt of one's own act",
+        "/sluice/v1/entries/{environment}/{number}/receipt",
+        ANY_ROLE,
+        with_server!(receipts::of_act),
     ),
     get("waysIn", "List the ways to sign in", "/sluice/v1/session/ways", NO_TOKEN, |server, _| {
         Box::pin(async move { session::ways(server) })

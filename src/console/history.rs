@@ -91,6 +91,24 @@ pub(super) async fn of_request(server: &ConsoleServer, asked: &ActRequest) -> Re
     }
 }
 
+/// Returns the numbers of the wanted entries of a claim; `None` where this part of the journal may lack some. Before the entry
+/// that begins them, there is none.
+pub(super) async fn numbers_of_claim(
+    server: &ConsoleServer,
+    asked: &ActRequest,
+    (environment, claim): (Environment, String),
+    is_wanted: &(dyn Fn(&Value) -> bool + Sync),
+    begins: &(dyn Fn(&Value) -> bool + Sync),
+) -> Result<Option<Vec<Number>>, Box<Reply>> {
+    let sought = SoughtEntries::of_claim(environment, claim);
+    let search = HistorySearch { sought, limit: MAX_HISTORY, after: None, budget: BUDGET };
+    let (entries, next) = find(server, asked, search).await?;
+    let with = |is: &dyn Fn(&Value) -> bool, found: &FoundEntry| found.json.get("entry").is_some_and(is);
+    let is_whole = next.is_none() || entries.iter().any(|entry| with(begins, entry));
+    let wanted = entries.iter().filter(|entry| with(is_wanted, entry)).map(|entry| entry.number).collect();
+    Ok(is_whole.then_some(wanted))
+}
+
 fn answer(inside: &ConsoleState, entries: Vec<FoundEntry>, next: Option<FilePosition>) -> Value {
     let entries: Vec<Value> = entries.into_iter().map(|entry| entry.json).collect();
     let next = next.map(position_text);

@@ -17,6 +17,7 @@
 //! | `rates` | how often people and addresses may ask |
 //! | `queue`, `ranks`, `rank_memory`, `view` | the list of holds and its orders, and a hold as a person may see it |
 //! | `render` | JSON of records |
+//! | `receipts` | proofs that the journal has a payment, the votes on a hold, or one's own act |
 //! | `request`, `server`, `state` | the request of an act, the parts of every answer, and what the console shares |
 //! | `router` | the path of a request: credentials, role, body, act, answer |
 //! | `signature` | the signature in the body of a vote or an act, and the answers where it does not count |
@@ -56,6 +57,7 @@ mod queue;
 mod rank_memory;
 mod ranks;
 mod rates;
+mod receipts;
 mod requests;
 mod session;
 mod sets;

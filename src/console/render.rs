@@ -11,6 +11,7 @@ use crate::base::normal;
 use crate::catalog::{BodyPlace, Violation};
 use crate::ledger::{Record, RecordKey, StoreTime};
 use crate::node::operate::StandingFreeze;
+use crate::stations::check::claim_name;
 use crate::stations::claim::{AttemptEnd, Claim, ClaimState, Freeze, Owner, PastAttempt};
 
 /// Returns the record name of a claim from its name in a path: a requestId, or an operation and its path parameters
@@ -20,7 +21,7 @@ pub fn name_of(request: &str) -> Option<String> {
     let first = parts.next().filter(|first| is_identifier(first))?;
     let rest: Vec<String> = parts.map(|part| is_identifier(part).then(|| normal::uuid(part))).collect::<Option<_>>()?;
     if rest.is_empty() {
-        return Some(format!("request/{}", normal::uuid(first)));
+        return Some(claim_name(first));
     }
     Some(format!("path/{first}/{}", rest.join("/")))
 }

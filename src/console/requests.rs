@@ -191,7 +191,7 @@ fn unknown() -> Reply {
 }
 
 /// Returns the key of the claim that a path names.
-fn key(inside: &ConsoleState, asked: &ActRequest) -> Option<RecordKey> {
+pub(super) fn key(inside: &ConsoleState, asked: &ActRequest) -> Option<RecordKey> {
     let [environment, request, ..] = asked.path.as_slice() else { return None };
     let environment = served(inside, environment)?;
     Some(RecordKey { environment, kind: Kind::Claim, name: name_of(request)? })

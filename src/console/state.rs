@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::pass_tables::PolicyAnalyses;
 use super::person::Person;
 use super::rank_memory::HoldRanks;
+use crate::adapters::audit::JournalReceipts;
 use crate::adapters::identity::Identity;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
@@ -45,6 +46,7 @@ pub struct ConsoleState {
     pub ranks: Arc<HoldRanks>,
     /// The console's findings about policies.
     pub analyses: PolicyAnalyses,
+    pub receipts: Arc<JournalReceipts>,
     /// Every request that is being answered; a shutdown waits for it.
     pub requests: TaskTracker,
     /// Becomes true when the process is to end.

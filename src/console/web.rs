@@ -69,6 +69,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/vote.js" SCRIPT "vote.js",
     "/page/amounts.js" SCRIPT "amounts.js",
     "/page/exports.js" SCRIPT "exports.js",
+    "/page/receipts.js" SCRIPT "receipts.js",
     "/page/filters.js" SCRIPT "filters.js",
     "/page/passkey.js" SCRIPT "passkey.js",
     "/page/assertion.js" SCRIPT "assertion.js",

@@ -5,6 +5,7 @@
 //! | `engine` | lends the engine a connection, for one request at a time |
 //! | `request` | `request_filter`: admits; carries every request to its answer |
 //! | `holds` | the same for callers' requests about their holds |
+//! | `receipts` | the same for callers' requests for receipts |
 //! | `document` | the same for the contract as one document |
 //! | `read` | sends a read, and streams its answer |
 //! | `response` | head and body of a read's answer on their way back |
@@ -28,6 +29,7 @@ mod holds;
 mod observe;
 mod read;
 mod readiness;
+mod receipts;
 mod request;
 mod response;
 
@@ -45,7 +47,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 pub use engine::Engine;
 pub use observe::Observer;
 pub use readiness::{Readiness, ReasonKey};
+pub use receipts::{keeps_plain, receipt_reply};
 
+use crate::adapters::audit::JournalReceipts;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
 use crate::adapters::otlp::{Spans, Tracer};
@@ -87,6 +91,7 @@ pub struct Gate {
     pub bodies: Arc<SharedRoom<Owner>>,
     /// This environment's calls in progress; every caller has a share.
     pub calls: Arc<SharedRoom<Owner>>,
+    pub receipts: Arc<JournalReceipts>,
     /// The requests that are being answered; a shutdown waits for them.
     pub requests: TaskTracker,
 }

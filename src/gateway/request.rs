@@ -8,7 +8,7 @@ use pingora::{Error, ErrorType, Result};
 
 use super::caller::admit_caller;
 use super::observe::Observed;
-use super::{Ctx, Gate, answer, body, document, holds, observe, read};
+use super::{Ctx, Gate, answer, body, document, holds, observe, read, receipts};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -42,6 +42,10 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     }
     if holds::is_about(session) {
         let reply = holds::answer(gate, session, ctx).await;
+        return answer::write_answer(session, ctx, reply).await;
+    }
+    if receipts::is_about(session) {
+        let reply = receipts::answer(gate, session, ctx).await;
         return answer::write_answer(session, ctx, reply).await;
     }
     if document::is_about(session) {

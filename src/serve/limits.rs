@@ -1,5 +1,6 @@
 //! Turns settings into the limits of callers, connections and the engine.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pingora::apps::HttpServerOptions;
@@ -19,6 +20,12 @@ const MAX_RESET_STREAMS: usize = 20;
 const MAX_ERROR_STREAMS: usize = 100;
 /// Per HTTP/2 stream: how many bytes of an answer are buffered while the client does not read.
 const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Returns how many threads work.
+pub(super) fn threads(config: &Config) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    if config.threads == 0 { cores() } else { config.threads }
+}
 
 pub(super) fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Arc<Guard> {
     let (limits, timeouts) = (&config.limits, &config.timeouts);

@@ -4,7 +4,6 @@
 //! being sent are waited for within the grace period; one that is cut off has an unknown outcome at the next start.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::bookkeeping::{self, OpenedStore, Services};
 use super::dates::compare_clock;
 use super::ending::{OrderlyEnd, Signals};
 use super::file_watch;
-use super::limits::{connection_limits, guard, with_limits};
+use super::limits::{connection_limits, guard, threads, with_limits};
 use super::lookups::start_lookups;
 use super::monitoring::{Monitored, start_monitoring};
 use super::probes::Probes;
@@ -29,14 +28,14 @@ use super::reloadable::ReloadableParts;
 use super::start_error::StartError;
 use super::start_policies::{start_policies, stored_policies};
 use super::workers::Workers;
+use crate::adapters::audit::JournalReceipts;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::Credential;
 use crate::adapters::identity::{Identity, Keyring};
 use crate::adapters::inherited_sockets::HandedOver;
 use crate::adapters::otlp::Tracer;
 use crate::adapters::policies::Archive;
-use crate::adapters::rate::SharedRoom;
-use crate::adapters::rate::{Local, SharedRates};
+use crate::adapters::rate::{Local, SharedRates, SharedRoom};
 use crate::adapters::redis::ShardConnections;
 use crate::adapters::supervisor::Supervisor;
 use crate::adapters::upstream::{PinnedUpstream, WireEnd};
@@ -172,6 +171,7 @@ impl Process {
         let tracer = start_monitoring(config, &runtime, &workers, monitored)?;
         let asked = Arc::new(Notify::new());
         let mut reloadable = ReloadableParts { speaking: vec![], keyring: keyring.clone(), credentials: vec![] };
+        let receipts = Arc::new(JournalReceipts::of(&config.audit, config.store.node.clone()));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for (one, bound) in config.environments.iter().zip(sockets.environments) {
             environments.push((one.environment, bound.address()));
@@ -226,6 +226,7 @@ impl Process {
                 meters: metrics.of_environment(one.environment.as_str(), &in_force.now().catalog),
                 tracer: tracer.clone(),
                 observer: observer.clone(),
+                receipts: receipts.clone(),
                 requests: requests.clone(),
                 bodies: SharedRoom::new(config.limits.bodies_bytes / config.environments.len().max(1)),
                 calls: SharedRoom::new(config.limits.calls),
@@ -259,6 +260,7 @@ impl Process {
                 seals: opened.seals.clone(),
                 ranks: Arc::default(),
                 analyses: PolicyAnalyses::of(&folder),
+                receipts: receipts.clone(),
                 requests: requests.clone(),
                 stopping: stopping.clone(),
             };
@@ -369,11 +371,6 @@ impl std::fmt::Debug for Process {
 
 fn server_conf(threads: usize) -> ServerConf {
     ServerConf { threads, max_retries: 0, ..ServerConf::default() }
-}
-
-fn threads(config: &Config) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    if config.threads == 0 { cores() } else { config.threads }
 }
 
 /// The bound addresses.

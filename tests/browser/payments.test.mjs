@@ -1,12 +1,17 @@
 // Payments: what was paid, to whom, who approved it; the risk of a hold, and exports.
 
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
 import { test } from "node:test";
+import { promisify } from "node:util";
 
 import { alterResponses, PHONE, savedFile } from "./support/browser.mjs";
-import { personToken, RULES, swapBody } from "./support/gate.mjs";
+import { Gate, personToken, RULES, swapBody } from "./support/gate.mjs";
 import { approve, assertNoProblems, confirm, goTo, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
+import { SLUICE } from "./support/tools.mjs";
 
 const KNOWN = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const LOOK_ALIKE = "0x5aa0000000000000000000000000000000000aed";
@@ -252,6 +257,38 @@ test("the overview sums each operation of today, 7 and 30 days, and says while i
   await page.unroute(days);
   await card.getByText("So far").waitFor({ state: "detached" });
   await card.getByText("2,530.75 USD").first().waitFor();
+  assertNoProblems(page);
+});
+
+test("an approver keeps the receipt of a payment, and of the votes on it", async (t) => {
+  const gate = await Gate.start({ signed: true });
+  t.after(() => gate.stop());
+  const hold = await gate.holdSwap("proved", "2600");
+  const page = await signIn(browser, gate, "ops-1");
+  await openHold(page, hold);
+  await approve(page, "2,600 USDT");
+  const token = personToken("ops-1", ["approver"]);
+  /** @param {string} target */
+  const isCovered = async (target) => {
+    while ((await gate.callConsole("GET", target, token)).body.lines === undefined) await page.waitForTimeout(100);
+  };
+  const save = () => page.getByRole("button", { name: "Receipt" }).click();
+  await isCovered(`holds/${hold.id}/receipt`);
+  const votes = await savedFile(page, save);
+  assert.equal(votes.name, `receipt-${hold.id}.json`);
+  const words = JSON.parse(votes.text).lines.map(
+    (/** @type {{ line: string }} */ one) => JSON.parse(one.line).entry.what,
+  );
+  assert.deepEqual(words, ["held", "voted"]);
+  assert.equal((await gate.swap("proved-small", "3")).status, 201);
+  await isCovered("payments/production/proved-small/receipt");
+  await goTo(page, gate, "#/payments/production/proved-small");
+  const payment = await savedFile(page, save);
+  assert.equal(payment.name, "receipt-proved-small.json");
+  await writeFile(path.join(gate.folder, payment.name), payment.text);
+  const check = ["audit", "check-receipt", payment.name, "--public-key", "log.pem.pub"];
+  const { stdout } = await promisify(execFile)(SLUICE, check, { cwd: gate.folder });
+  assert.match(stdout, /proved: these entries are among the first/);
   assertNoProblems(page);
 });
 

@@ -6,7 +6,7 @@ use sluice::stations::claim::DoubtCause;
 use sluice::stations::reply::{Code, Executed};
 
 /// Codes that only people at the console meet.
-const OF_THE_CONSOLE: [Code; 12] = [
+const OF_THE_CONSOLE: [Code; 14] = [
     Code::RequestNotFound,
     Code::NotInDoubt,
     Code::TwoPeopleNeeded,
@@ -19,6 +19,8 @@ const OF_THE_CONSOLE: [Code; 12] = [
     Code::HoldOver,
     Code::SignatureRequired,
     Code::SignatureRefused,
+    Code::ReceiptNotReady,
+    Code::ReceiptUnavailable,
 ];
 /// Codes whose status is upstream's, or that only reads meet.
 const OF_ANY_STATUS: [Code; 3] = [Code::UpstreamError, Code::OutcomeUnknown, Code::UpstreamTimeout];

@@ -46,6 +46,7 @@ mod policy;
 mod proofs;
 pub(super) mod rates;
 mod rebuilt;
+mod receipts;
 mod reconcile;
 mod reload;
 mod replicated;

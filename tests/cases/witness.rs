@@ -151,6 +151,20 @@ impl Witnessed {
         self.ways.iter().for_each(|way| way.lead(1));
     }
 
+    /// The witnesses can be reached again.
+    pub(super) fn reconnect(&self) {
+        self.ways[0].lead(self.first.port);
+        self.ways[1].lead(self.second.port);
+    }
+
+    /// The arguments that name the keys of the journal and of both witnesses.
+    pub(super) fn keys(&self) -> [String; 6] {
+        let key = self.path("log.pem.pub").to_str().unwrap().to_owned();
+        let witnesses = [self.first.key.clone(), self.second.key.clone()];
+        let [first, second] = witnesses.map(|key| ["--witness-key".to_owned(), key]);
+        ["--public-key".to_owned(), key].into_iter().chain(first).chain(second).collect::<Vec<_>>().try_into().unwrap()
+    }
+
     /// Starts the gate again.
     pub(super) fn again(self) -> Witnessed {
         let Witnessed { gate, first, second, ways, home } = self;

@@ -13,12 +13,14 @@ mod folder_copy;
 mod follower;
 mod following;
 mod journal_id;
+mod line_search;
 mod line_tree;
 mod log;
 mod lost_entries;
 mod met_store;
 mod missing_files;
 mod operand_key;
+mod receipts;
 mod salts;
 mod written_entries;
 mod signer;
@@ -72,6 +74,7 @@ pub use lost_entries::{
 pub use met_store::{keep_met_store, met_store};
 pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
 pub use operand_key::{kept_operand_key, operand_key};
+pub use receipts::{EntryNumbers, JournalReceipts, NoReceipt};
 pub use salts::kept_salts;
 pub use signing::{Checkpoints, SigningKey};
 pub use snapshots::{

@@ -121,6 +121,7 @@ mod faults;
 mod killed;
 mod newest;
 mod noting;
+mod receipts;
 mod start;
 
 /// The store lost its memory: a rebuild counts on what the journal has now.

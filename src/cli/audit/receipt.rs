@@ -5,10 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::super::output::OutputFormat;
@@ -19,14 +16,11 @@ use super::forms::{as_json, entry_line};
 use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time};
 use crate::adapters::audit::{TreeFolder, kept_salts, read_manifest};
 use crate::audit::{
-    Checkpoint, FileSource as _, Hash, KeptCheckpoint, LineBody, LineReader, Note, NoteVerdict, Origin, Salts,
-    inclusion_proof, is_included, leaf_hash, parse_root, read_line, salted,
+    Checkpoint, FileSource as _, FoundLine, KeptCheckpoint, LineBody, LineReader, Note, NoteVerdict, Origin,
+    ProvedEntries, Salts, read_line,
 };
 use crate::base::ids::Environment;
-use crate::base::json;
 use crate::ledger::{NodeId, Number};
-
-const RECEIPT_FORMAT: u64 = 1;
 
 /// Make a receipt: a proof that entries are in the journal
 ///
@@ -65,33 +59,8 @@ pub(super) struct CheckReceiptArgs {
     output: OutputFormat,
 }
 
-/// Entries, and the proof that a journal has them.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProvedEntries {
-    checkpoint: String,
-    lines: Vec<ProvedLine>,
-}
-
-/// A line of a journal, and its path to the root of the tree.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProvedLine {
-    index: u64,
-    line: String,
-    /// Hashes in Base64, from the leaf on.
-    path: Vec<String>,
-    /// 64 hexadecimal digits.
-    salt: Hash,
-}
-
-/// A line that was found, before it is proved.
-struct FoundLine {
-    index: u64,
-    line: String,
-    /// The number of its entry.
-    number: (Environment, Number),
-}
+/// A line that was found, and the number of its entry.
+type NumberedLine = ((Environment, Number), FoundLine);
 
 /// The files of a node, and their folders.
 #[derive(Default)]
@@ -105,7 +74,7 @@ struct FoundJournal {
     folder: PathBuf,
     origin: Origin,
     salts: Salts,
-    lines: Vec<FoundLine>,
+    lines: Vec<NumberedLine>,
 }
 
 pub(super) fn run(arguments: &ReceiptArgs) -> anyhow::Result<ExitReason> {
@@ -138,7 +107,7 @@ pub(super) fn run(arguments: &ReceiptArgs) -> anyhow::Result<ExitReason> {
             bytes = bytes.saturating_add(read);
             progress.show(bytes);
         })?;
-        all.extend(lines.iter().map(|line| line.number));
+        all.extend(lines.iter().map(|(number, _)| *number));
         if let (Some((folder, salts)), Some(origin)) = (salted, origin.clone().filter(|_| of_log().next().is_some())) {
             journals.push(FoundJournal { folder, origin, salts, lines });
         }
@@ -154,13 +123,13 @@ pub(super) fn run(arguments: &ReceiptArgs) -> anyhow::Result<ExitReason> {
     if fullest.lines.len() < all.len() {
         bail!("no journal with checkpoints has all of these entries: name the folders of one node at a time");
     }
-    print(&format!("{}\n", json::to_record(&receipt(fullest, &known)?, RECEIPT_FORMAT)))?;
+    print(&format!("{}\n", receipt(fullest, &known)?.to_text()))?;
     Ok(ExitReason::Done)
 }
 
 fn receipt(journal: FoundJournal, known: &[KeptCheckpoint]) -> anyhow::Result<ProvedEntries> {
     let FoundJournal { folder, origin, salts, lines } = journal;
-    let last = lines.last().map_or(0, |line| line.index);
+    let last = lines.last().map_or(0, |(_, line)| line.index);
     let mut notes: BTreeMap<u64, Note> = BTreeMap::new();
     for checkpoint in known.iter().map(|kept| &kept.checkpoint).filter(|one| one.origin == origin && one.size > last) {
         let note = notes.entry(checkpoint.size).or_insert_with(|| checkpoint.note.clone());
@@ -178,17 +147,12 @@ fn receipt(journal: FoundJournal, known: &[KeptCheckpoint]) -> anyhow::Result<Pr
         );
     };
     let tiles = TreeFolder::of(&folder, &origin.node);
-    let lines = lines.into_iter().map(|FoundLine { index, line, .. }| {
-        let path = inclusion_proof(&tiles, size, index)?;
-        let path = path.iter().map(|hash| STANDARD.encode(hash.as_bytes())).collect();
-        Ok(ProvedLine { index, line, path, salt: Hash::of_bytes(salts.salt(index)) })
-    });
-    let lines = lines.collect::<std::io::Result<_>>().context("the tree of the journal cannot be read")?;
-    let receipt = ProvedEntries { checkpoint: note.to_string(), lines };
-    if proved(&receipt).is_none() {
-        bail!("the entries differ from what the tree of the journal has of them; see `sluice audit verify`");
-    }
-    Ok(receipt)
+    let lines = lines.into_iter().map(|(_, line)| line).collect();
+    let proved = ProvedEntries::prove((size, &note), lines, &tiles, &salts);
+    let proved = proved.context("the tree of the journal cannot be read")?;
+    proved.ok_or_else(|| {
+        anyhow!("the entries differ from what the tree of the journal has of them; see `sluice audit verify`")
+    })
 }
 
 /// Returns how many lines of the tree are in archived files before the first one at hand.
@@ -219,7 +183,7 @@ fn found_lines(
     first: FirstLine,
     filter: &EntryFilter,
     tell: &mut dyn FnMut(u64),
-) -> anyhow::Result<Vec<FoundLine>> {
+) -> anyhow::Result<Vec<NumberedLine>> {
     let (mut index, mut found) = (first.index, Vec::new());
     for file in files.iter().filter(|file| file.named().is_some_and(|(_, sequence)| sequence >= first.file)) {
         let mut lines = LineReader::of(file.open()?);
@@ -234,7 +198,7 @@ fn found_lines(
                 let number = (outstanding.environment, outstanding.number);
                 if filter.matches(&ShownEntry::of(outstanding)) {
                     let line = String::from_utf8(raw.bytes.to_vec()).with_context(damaged)?;
-                    found.push(FoundLine { index, line, number });
+                    found.push((number, FoundLine { index, line }));
                 }
             }
             index = index.saturating_add(1);
@@ -243,31 +207,18 @@ fn found_lines(
     Ok(found)
 }
 
-/// Returns the checkpoint and the entries of a receipt, if the entries are under the checkpoint.
-fn proved(receipt: &ProvedEntries) -> Option<(Checkpoint, Vec<ShownEntry>)> {
-    let checkpoint = Checkpoint::of_note(&receipt.checkpoint).ok()?;
-    let entries = receipt.lines.iter().map(|ProvedLine { index, line, path, salt }| {
-        let line = read_line(line.as_bytes()).ok()?;
-        let path: Vec<Hash> = path.iter().map(|hash| parse_root(hash)).collect::<Option<_>>()?;
-        let leaf = leaf_hash(&salted(salt.as_bytes(), line.hash));
-        let LineBody::Entry(entry) = line.body else { return None };
-        is_included(leaf, *index, checkpoint.size, checkpoint.root, &path).then(|| ShownEntry::of(entry))
-    });
-    let entries = entries.collect::<Option<Vec<_>>>()?;
-    (!entries.is_empty()).then_some((checkpoint, entries))
-}
-
 pub(super) fn check(arguments: &CheckReceiptArgs) -> anyhow::Result<ExitReason> {
     let path = &arguments.receipt;
     let text = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
-    let Ok(receipt) = json::from_record::<ProvedEntries>(&text, RECEIPT_FORMAT) else {
+    let Ok(receipt) = ProvedEntries::read(&text) else {
         bail!("`{}` is not a receipt written by `sluice audit receipt`", path.display());
     };
     let keys = arguments.keys.iter().map(|path| read_checkpoint_key(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let witnesses = read_witness_keys(&arguments.witnesses)?;
-    let Some((checkpoint, entries)) = proved(&receipt) else {
+    let Some((checkpoint, entries)) = receipt.proved() else {
         return show_verdict(arguments, path, Err("its entries are not under its checkpoint: it was changed"));
     };
+    let entries: Vec<ShownEntry> = entries.into_iter().map(ShownEntry::of).collect();
     if !keys.iter().any(|key| key.signed(&checkpoint)) {
         return show_verdict(arguments, path, Err("its checkpoint is not signed by a given key"));
     }

@@ -7,6 +7,7 @@ import { badge, errorBox, fill, h, timeTag, withCode } from "./dom.js";
 import { checkBytes } from "./fingerprint.js";
 import { destinationLink } from "./history.js";
 import { openBeside } from "./keys.js";
+import { receiptButton } from "./receipts.js";
 import { drawRisk, riskOf, whenSent } from "./risk.js";
 import { commentButton, voteBar } from "./vote.js";
 import {
@@ -212,7 +213,7 @@ function content(app, hold, check, request, risk, draw) {
         hold.tries > 0 && line("tries", `Sent ${hold.tries} times and certainly not executed. The gate tries again.`),
       ),
     ),
-    section("Approvals", approvals(hold)),
+    section("Approvals", approvals(hold), receiptButton(`holds/${hold.id}`, hold.id)),
     hold.paidBefore && section("Earlier payments to this destination", earlierPayments(hold.paidBefore)),
     hold.limits && section("Limits before and after", limitBars(hold.limits)),
     section("Comments", comments(hold), commentButton(app, hold, draw)),

@@ -7,6 +7,7 @@ import { exportAll } from "./exports.js";
 import { environmentFilter, filterForm, textFilter } from "./filters.js";
 import { addFreeze } from "./freezes.js";
 import { entriesOf, entryItem } from "./history.js";
+import { receiptButton } from "./receipts.js";
 import { drawExtent, statementView } from "./statement.js";
 import { formatTime, formatUsd, groupDigits, personName } from "./words.js";
 
@@ -389,6 +390,7 @@ function drawPayment(app, payment) {
       "p",
       { class: "acts" },
       payment.hold && h("a", { class: "button", href: `#/hold/${payment.hold}` }, "The hold"),
+      receiptButton(`payments/${environment}/${payment.name}`, payment.name),
       h(
         "a",
         { class: "button", href: `#/policy/like/${environment}/${encodeURIComponent(payment.name)}` },

@@ -1,10 +1,10 @@
 //! Judges one listed record: moves its payment forward, or raises an alert.
 
 use super::{MAX_LISTED, PaymentFollower};
-use crate::base::normal;
 use crate::catalog::{Follow, Movement, Operation, StateMeaning};
 use crate::ledger::{Commit, Content, Index, Kind, Number, Record, RecordKey, StoreFault, Versioned};
 use crate::node::Snapshot;
+use crate::stations::check::claim_name;
 use crate::stations::claim::{self, Claim, ClaimEvent, Settlement, StoredAnswer};
 use crate::stations::follow::{
     Baseline, ClaimVerdict, FollowChange, FollowedPayment, ListedRecord, RecordProblem, Sighting, advance, begin,
@@ -64,7 +64,7 @@ impl<'f> RecordBook<'f> {
     async fn judge_known(&mut self, record: &ListedRecord) -> Result<bool, StoreFault> {
         let Some(request_id) = &record.request_id else { return self.judge_unknown(record).await };
         let environment = self.with.egress.environment;
-        let name = format!("request/{}", normal::uuid(request_id));
+        let name = claim_name(request_id);
         if let Some((stored, payment)) = self.followed(&name).await? {
             if payment.operation != self.operation.id || payment.id != record.id {
                 return self.raise(RecordProblem::SecondRecord, record).await;

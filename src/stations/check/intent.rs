@@ -179,7 +179,7 @@ impl WrittenCall {
         let operation = admitted.operation();
         let request_id = body.and_then(|body| request_id(operation, body));
         let name = match operation.claim.as_ref()? {
-            ClaimSource::Body(_) => format!("request/{}", normal::uuid(request_id.as_ref()?.as_str())),
+            ClaimSource::Body(_) => claim_name(request_id.as_ref()?.as_str()),
             ClaimSource::Path(names) => {
                 let mut name = format!("path/{}", operation.id);
                 for wanted in names {
@@ -193,6 +193,11 @@ impl WrittenCall {
         let key = RecordKey { environment: admitted.environment(), kind: Kind::Claim, name };
         Some(CallName { key, request_id, fingerprint: self.fingerprint })
     }
+}
+
+/// Returns the name of the claim of a requestId: spellings of one UUID name one payment.
+pub fn claim_name(request_id: &str) -> String {
+    format!("request/{}", normal::uuid(request_id))
 }
 
 fn request_id(operation: &Operation, body: &Value) -> Option<RequestId> {

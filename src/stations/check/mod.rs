@@ -11,7 +11,7 @@ mod query;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
-pub use intent::{CallName, Intent};
+pub use intent::{CallName, Intent, claim_name};
 pub use prefixes::RequestIdPrefixes;
 
 use super::admit::Admitted;

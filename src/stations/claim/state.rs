@@ -60,6 +60,23 @@ impl Claim {
         self.attempts.iter().find(|attempt| attempt.number == number)
     }
 
+    /// Returns the numbers of the entries that say that it was sent, and of the newest one, which wrote this version.
+    pub fn entry_numbers(&self, version: Number) -> Vec<Number> {
+        self.attempts.iter().map(|attempt| attempt.number).chain([version]).collect()
+    }
+
+    /// Returns whether the record names people who said something of its outcome.
+    pub fn names_people(&self) -> bool {
+        let is_said = |end: &AttemptEnd| matches!(end, AttemptEnd::Absent { .. } | AttemptEnd::Abandoned { .. });
+        let is_half_said = match &self.state {
+            ClaimState::Unknown { said_absent, said_abandoned, .. } => {
+                said_absent.is_some() || said_abandoned.is_some()
+            }
+            _ => false,
+        };
+        is_half_said || self.attempts.iter().any(|attempt| is_said(&attempt.end))
+    }
+
     /// Returns whether upstream itself proved for each earlier attempt that it was not executed.
     pub fn is_proved_unexecuted(&self) -> bool {
         self.attempts.iter().all(|attempt| attempt.end.is_proved_not_executed())

@@ -68,6 +68,10 @@ word_enum! {
         SignatureRequired = "SIGNATURE_REQUIRED",
         /// The signature of the vote does not count.
         SignatureRefused = "SIGNATURE_REFUSED",
+        /// No checkpoint covers the entries of a receipt yet.
+        ReceiptNotReady = "RECEIPT_NOT_READY",
+        /// There can be no receipt here.
+        ReceiptUnavailable = "RECEIPT_UNAVAILABLE",
     }
 }
 
@@ -106,7 +110,9 @@ impl Code {
             | Code::OutcomeAbandoned
             | Code::OtherBytes
             | Code::OtherCauses
-            | Code::HoldOver => 409,
+            | Code::HoldOver
+            | Code::ReceiptNotReady
+            | Code::ReceiptUnavailable => 409,
             Code::RequestIdReused => 422,
             Code::Overloaded
             | Code::KeysUnavailable
@@ -156,7 +162,9 @@ impl Code {
             | Code::OtherCauses
             | Code::HoldOver
             | Code::SignatureRequired
-            | Code::SignatureRefused => ErrorShape::C,
+            | Code::SignatureRefused
+            | Code::ReceiptNotReady
+            | Code::ReceiptUnavailable => ErrorShape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout
@@ -182,6 +190,7 @@ impl Code {
             | Code::AuditUnavailable
             | Code::PoliciesUnavailable
             | Code::Draining => Some(1),
+            Code::ReceiptNotReady => Some(5),
             Code::Frozen | Code::TooManyHolds | Code::TooManyRefusals => Some(60),
             _ => None,
         }
@@ -195,8 +204,7 @@ mod tests {
     use crate::stations::claim::Decline;
 
     /// Codes that only people get, at the console.
-    const OF_THE_CONSOLE: [Code; 10] = [
-        Code::RequestNotFound,
+    const OF_THE_CONSOLE: [Code; 9] = [
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
         Code::TooEarly,

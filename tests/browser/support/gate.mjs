@@ -17,6 +17,7 @@ import { SLUICE } from "./tools.mjs";
  * @property {string} [console] more lines of `[console]`
  * @property {string} [general] settings before the first section
  * @property {boolean} [sandbox] also serves the sandbox
+ * @property {boolean} [signed] signs a checkpoint of the journal each second
  * @property {boolean} [tls] serves the console by TLS only
  */
 
@@ -209,6 +210,7 @@ export class Gate {
       console: "",
       general: "",
       sandbox: false,
+      signed: false,
       tls: false,
       ...options,
     });
@@ -220,6 +222,7 @@ export class Gate {
     await mkdir(path.join(folder, "policies"));
     await gate.writePolicies(gate.options.rules);
     if (gate.options.tls) await gate.makeCertificate();
+    if (gate.options.signed) await promisify(execFile)(SLUICE, ["audit", "key", path.join(folder, "log.pem")]);
     await gate.createStore();
     try {
       await gate.serve();
@@ -372,6 +375,7 @@ issuer = "people"
 hosts = ["console.test"]
 ${this.options.tls ? 'tls_certificate = "certificate.pem"\ntls_key = { file = "key.pem" }' : ""}
 ${this.options.console}
+${this.options.signed ? '[audit]\ncheckpoint_key = { file = "log.pem" }\ncheckpoint_seconds = 1' : ""}
 [probes]
 listen = "${at("probes")}"
 [timeouts]

@@ -96,7 +96,7 @@ pub(super) fn on_redis(setup: Setup, redis: &Redis, node: &str) -> Setup {
 }
 
 /// The token of a person with these roles.
-fn person(subject: &str, roles: &[&str]) -> String {
+pub(super) fn person(subject: &str, roles: &[&str]) -> String {
     let mut claims = claims();
     claims["iss"] = json!(PEOPLE);
     claims["sub"] = json!(subject);
@@ -140,7 +140,7 @@ fn ask_at(console: SocketAddr, method: &str, path: &str, token: &str, body: Opti
     call.send(console)
 }
 
-fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) -> Answer {
+pub(super) fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) -> Answer {
     ask_at(gate.console().expect("a console"), method, path, token, body.as_ref())
 }
 

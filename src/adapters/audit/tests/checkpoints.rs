@@ -4,11 +4,11 @@ use super::*;
 use crate::audit::{GrowingTree, KeptCheckpoint, Tiles as _};
 
 /// A key as `sluice audit key` writes it; made for this test alone.
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+pub(super) const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
                    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
                    -----END PRIVATE KEY-----\n";
 
-fn signing(folder: &Path, every_entries: u64) -> AuditSettings {
+pub(super) fn signing(folder: &Path, every_entries: u64) -> AuditSettings {
     let key = SigningKey::of_pem(KEY.as_bytes()).unwrap();
     let every = Duration::from_secs(60);
     let checkpoints = Some(Checkpoints { key, every_entries, every, to_log: true, is_witnessed: false });
