@@ -44,8 +44,13 @@ impl Membership {
         if !self.store.must_compare(environment) {
             return Ok(());
         }
+        // As a node, this gate has not met the store yet.
+        let heard = self.store.without_node().roll(environment).await?;
+        // A lost store is rebuilt first.
+        if heard.verdict != HeartbeatVerdict::Well || heard.lost.is_some() {
+            return Ok(());
+        }
         let Some(from) = self.is_passed_over(node, environment).await? else { return Ok(()) };
-        let heard = self.store.roll(environment).await?;
         self.closes_for_another_history(node, environment, &heard, Some(from)).await
     }
 

@@ -11,7 +11,10 @@ use sluice::base::secret::Secret;
 use sluice::config::{Login, RedisConfig, RedisPlace, SentinelsConfig};
 use sluice::telemetry::Metrics;
 
+use serde_json::json;
+
 use super::claims::{assert_again, swap, told};
+use super::console::{ask, console, operator};
 use crate::support::clock::{PATIENCE, Watch, wait_until};
 use crate::support::scripted::Scripted;
 use crate::support::sentinels::{GATE, MASTER, Sentinel, Sentinels};
@@ -131,6 +134,7 @@ fn a_failover_under_load_pays_nothing_twice_and_forgets_nothing() {
 fn a_redis_that_was_frozen_while_another_took_its_place_is_left() {
     let (upstream, sentinels) = (Upstream::start(), Sentinels::start(2));
     let gates = ["left", "right"].map(|node| setup(&upstream, &sentinels, node).start());
+    wait_until("money to move", || gates.iter().all(pays));
     let paid = swap();
     let first = paid.send(gates[0].production());
     assert_eq!(told(&first), "200 - executed");
@@ -167,7 +171,7 @@ impl SplitGates {
         let (upstream, sentinels) = (Upstream::start(), Sentinels::start(replicas));
         let cut: Vec<Between> = (1..3).map(|at| Between::to(sentinels.port(at))).collect();
         let login = |setup: Setup| {
-            let setup = setup.set("redis", "user", GATE[0]).set("redis", "password", GATE[1]);
+            let setup = console(setup).set("redis", "user", GATE[0]).set("redis", "password", GATE[1]);
             setup.set("redis", "durability", durability).set_raw("redis", "allow_split", "true")
         };
         let deaf = saying(&sentinels.all[0], 0);
@@ -240,6 +244,40 @@ fn a_split_pays_nothing_twice_and_the_former_primary_nothing_at_all() {
     gates.heal();
     wait_until("money to move at both gates", || pays(&gates.left) && pays(&gates.right));
     gates.assert_paid_once();
+}
+
+/// What people do there is lost with the former primary.
+#[test]
+fn a_gate_that_no_majority_names_takes_no_acts_of_people() {
+    let mut gates = SplitGates::start(1, "acknowledged");
+    let old = gates.sentinels.all[0].port();
+    gates.split();
+    gates.former_primary_stops(old);
+    let freeze = |gate: &Gate| {
+        let scope = json!({"operation": "createSwap"});
+        let body = json!({"environment": "production", "scope": scope, "reason": "drill"});
+        ask(gate, "POST", "freezes", &operator("ops-1"), Some(body))
+    };
+    let refused = freeze(&gates.left);
+    assert!(refused.status == 503 && refused.text().contains("cut off from the majority"), "{refused}");
+    wait_until("the gate at the promoted primary to take it", || freeze(&gates.right).status < 300);
+    gates.heal();
+    wait_until("it to hold at both gates", || {
+        [&gates.left, &gates.right].iter().all(|gate| told(&swap().send(gate.production())).contains("FROZEN"))
+    });
+}
+
+/// One Sentinel that is cut off, at two addresses, would be more than half of three.
+#[test]
+fn one_sentinel_at_two_addresses_has_one_voice() {
+    let (upstream, sentinels) = (Upstream::start(), Sentinels::start(1));
+    let [one, gone] = [sentinels.port(0), 1];
+    let addresses = format!(r#"["127.0.0.1:{one}", "localhost:{one}", "127.0.0.1:{gone}"]"#);
+    let gate = setup(&upstream, &sentinels, "left").set_raw("redis", "sentinels", &addresses).start();
+    wait_until("the gate to wait for a majority", || gate.probe("/readyz/money").text().contains("no majority"));
+    assert!(!pays(&gate));
+    let gate = gate.end().set_raw("redis", "sentinels", &sentinels.addresses()).start();
+    wait_until("money to move", || pays(&gate));
 }
 
 /// Nothing was on its way when the former primary was cut off, so the promoted one lacks nothing: it carries money when the

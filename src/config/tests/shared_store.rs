@@ -60,7 +60,12 @@ fn sentinels_say_where_the_redis_is() {
     let shared = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n\
                   installation = \"one-installation\"\n[redis]\n";
     let reading = read_in(&with(&format!("{shared}{redis}durability = \"replicated\"\n")), &[], &[]).unwrap();
-    assert_eq!(reading.warnings, []);
+    // Where one of two is away, there is no majority.
+    let told: Vec<_> = reading.warnings.iter().map(|one| one.text.as_str()).collect();
+    assert!(told.len() == 1 && told[0].contains("names fewer than three Sentinels (2)"), "{told:?}");
+    let twice = "sentinels = [\"a\", \"b\", \"A\"]\nmaster = \"sluice\"\ndurability = \"replicated\"\n";
+    let told = wrong(&with(&format!("{shared}{twice}")), &[], &[]);
+    assert!(told.iter().any(|one| one.contains("names `a:26379` twice")), "{told:?}");
     let RedisPlace::Sentinels(sentinels) = reading.config.redis.unwrap().place else { panic!("no Sentinels") };
     let addresses = [("10.0.0.1".to_owned(), 26_379), ("sentinel-2.example.com".to_owned(), 26_379)];
     assert_eq!((sentinels.addresses.as_slice(), sentinels.master.as_str()), (addresses.as_slice(), "sluice"));

@@ -14,17 +14,9 @@ use crate::ledger::{Commit, JournalId, NodeId, Number, Sender};
 
 /// The most acts that are named to people.
 const MAX_NAMED: usize = 8;
-/// The acts that nobody can do for people again.
-const NOT_TOLD: [EntryKind; 8] = [
-    EntryKind::Agreed,
-    EntryKind::RecoverySigned,
-    EntryKind::Unfrozen,
-    EntryKind::Withdrawn,
-    EntryKind::Rejected,
-    EntryKind::StandIn,
-    EntryKind::StandInRevoked,
-    EntryKind::SessionsEnded,
-];
+/// The acts that nobody can do for people again, and without which the store lets more pass. Of an agreement, a word of one or
+/// the end of a freeze it lets less pass, and holds end where votes may be missing.
+const NOT_TOLD: [EntryKind; 2] = [EntryKind::StandInRevoked, EntryKind::SessionsEnded];
 
 /// The entries of a node's log that a store lacks. Numbers of two histories say nothing of each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,4 +157,72 @@ impl ToldActs {
 pub(super) fn owner_of(written: &Value) -> Option<Owner> {
     let text = |name: &str| written.get(name).and_then(Value::as_str).map(str::to_owned);
     Some(Owner::named(text("issuer")?, text("subject")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str) -> NodeId {
+        NodeId::parse(name).unwrap()
+    }
+
+    /// Acts of a log, each by a node under a number.
+    fn told(acts: &[(Value, &str, u64)]) -> ToldActs {
+        let mut told = ToldActs::default();
+        for (entry, by, number) in acts {
+            told.add(entry.as_object().unwrap(), (&node(by), Number::new(*number)));
+        }
+        told
+    }
+
+    fn frozen(name: &str) -> Value {
+        json!({"what": "frozen", "freeze": name, "by": {"issuer": "people", "subject": "ops-1"}, "reason": "drill"})
+    }
+
+    /// The store lacks what this node did behind 2, and went on up to 62 before it was rebuilt.
+    fn lacks() -> LackedEntries {
+        let (known_up_to, up_to) = (Some(62), 900);
+        LackedEntries { node: node("left"), from: 2, up_to, apart_up_to: 0, known_up_to, begins_behind: 0 }
+    }
+
+    fn again(told: &ToldActs, lacks: &LackedEntries) -> usize {
+        told.freezes_again(lacks, Environment::Production).len()
+    }
+
+    #[test]
+    fn a_freeze_that_the_store_lacks_is_told_whatever_its_number_is() {
+        let cases = [
+            ("left", 2, 0, 0),
+            // The store has another entry under this number.
+            ("left", 5, 0, 1),
+            ("right", 5, 0, 0),
+            ("right", 5, 6, 1),
+            ("right", 2, 6, 0),
+            ("right", 63, 0, 1),
+            // Since the rebuild, it is in the store.
+            ("left", 901, 0, 0),
+        ];
+        for (by, number, apart_up_to, count) in cases {
+            let told = told(&[(frozen("operation/createSwap"), by, number)]);
+            assert_eq!(again(&told, &LackedEntries { apart_up_to, ..lacks() }), count, "{by} {number} {apart_up_to}");
+        }
+        let early = told(&[(frozen("all"), "right", 3)]);
+        assert_eq!(again(&early, &LackedEntries { begins_behind: 7, ..lacks() }), 1);
+        let lifted = told(&[(frozen("all"), "left", 5), (json!({"what": "unfrozen", "freeze": "all"}), "left", 6)]);
+        assert_eq!(again(&lifted, &lacks()), 0);
+    }
+
+    #[test]
+    fn people_are_told_of_sets_and_other_acts_that_nobody_does_again() {
+        let set = |version: &str| json!({"what": "took-force", "policy": version});
+        let ended = json!({"what": "sessions-ended", "person": "people/ops-2"});
+        let told = told(&[(set("loose"), "left", 1), (set("strict"), "left", 5), (ended, "left", 6)]);
+        let text = told.not_told(&lacks(), &|version| version == "loose").unwrap();
+        assert!(text.contains("`took-force` of the set strict (number 5), `sessions-ended` (number 6)"), "{text}");
+        assert!(!told.not_told(&lacks(), &|version| version == "strict").unwrap().contains("took-force"));
+        assert_eq!(told.not_told(&LackedEntries { from: 6, ..lacks() }, &|_| false), None);
+    }
 }

@@ -91,8 +91,10 @@ impl World {
     async fn meets(&self, at: usize, splits: &Splits) {
         let (primary, books) = (splits.redis.reached(at), self.nodes[at].lock().unwrap().books.clone());
         self.fence(at).begins_anew(&[ENVIRONMENT], Some(&primary.name()));
-        let highest = books.audit.highest(ENVIRONMENT);
         let file = self.files[at].clone();
+        // It may have followed since it was asked for the last time.
+        let in_file = file.lock().unwrap().last_key_value().map(|(last, _)| *last);
+        let highest = books.audit.highest(ENVIRONMENT).max(in_file.unwrap_or_default());
         let newest: Option<Mark> = file.lock().unwrap().get(&highest).map(|entry| (entry.at, entry.node.clone()));
         while primary.last() < highest.as_u64() {
             let (node, entry) = (NodeId::parse("other").unwrap(), Bytes::from_static(br#"{"what":"other"}"#));

@@ -3,7 +3,7 @@
 use ::redis::Cmd;
 use ::redis::aio::MultiplexedConnection;
 
-use super::call_head::CallHead;
+use super::call_head::ScriptHead;
 use super::script_args::Words;
 use super::{NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
 use crate::adapters::redis::Unanswered;
@@ -20,7 +20,7 @@ impl RedisStore {
     fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> Cmd {
         let knowledge = self.beliefs.as_ref().map(|beliefs| (beliefs.node.as_str(), beliefs.known(environment, run)));
         let (node, (generation, highest)) = knowledge.unwrap_or_default();
-        let head = CallHead {
+        let head = ScriptHead {
             clock: self.clock.as_ref().map(|clock| clock.now().as_microsecond()),
             told: self.told(environment),
             expected: self.pace(environment).expected(),

@@ -8,7 +8,7 @@ pub(super) const NO_TIME: f64 = f64::INFINITY;
 
 /// What each call of the script says first, in one argument.
 #[derive(Debug)]
-pub(super) struct CallHead<'c> {
+pub(super) struct ScriptHead<'c> {
     /// The clock that replaces that of the Redis, in tests.
     pub clock: Option<i64>,
     /// The latest time that the caller was told.
@@ -31,7 +31,7 @@ pub(super) struct ExpectedTime {
     pub shift: Option<i64>,
 }
 
-impl CallHead<'_> {
+impl ScriptHead<'_> {
     /// Returns the argument of the script.
     pub fn packed(&self) -> Vec<u8> {
         let of_expected = |expected: ExpectedTime| [expected.at.as_micros() as f64, expected.tolerance as f64];
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_head_has_its_numbers_and_then_its_texts() {
         let expected = ExpectedTime { at: StoreTime::of_micros(4), tolerance: 5, shift: Some(-6) };
-        let head = CallHead {
+        let head = ScriptHead {
             clock: None,
             told: StoreTime::of_micros(2),
             expected: Some(expected),
@@ -75,7 +75,7 @@ mod tests {
         let wanted = [&numbers(&[2.0, 3.0, 4.0, 5.0])[..], texts, &numbers(&[f64::INFINITY, -6.0])].concat();
         assert_eq!(head.packed(), wanted);
         // Most calls have neither a clock nor a shift.
-        let settled = CallHead { expected: None, ..head };
+        let settled = ScriptHead { expected: None, ..head };
         let wanted = [&numbers(&[2.0, 3.0, f64::INFINITY, f64::INFINITY])[..], texts].concat();
         assert_eq!(settled.packed(), wanted);
     }
