@@ -239,7 +239,16 @@ impl World {
     /// The journal of a gate has all that its primary has.
     async fn follows_to_the_end(&self, at: usize, primary: &Primary) {
         let highest = || self.files[at].lock().unwrap().last_key_value().map_or(Number::new(0), |(last, _)| *last);
-        let entries = primary.store.outbox(ENVIRONMENT, highest(), usize::MAX).await.unwrap();
+        let last = highest();
+        let mut entries = primary.store.outbox(ENVIRONMENT, last, usize::MAX).await.unwrap();
+        // Of a gate that has not paid yet, the outbox of this model does not know that it follows.
+        for file in &self.files {
+            let of_it = |entry: &&Outstanding| {
+                let marks = primary.marks.lock().unwrap();
+                entry.number > last && marks.get(&entry.number.as_u64()) == Some(&(entry.at, entry.node.clone()))
+            };
+            entries.extend(file.lock().unwrap().values().filter(of_it).cloned());
+        }
         self.files[at].lock().unwrap().extend(entries.into_iter().map(|entry| (entry.number, entry)));
     }
 
