@@ -50,20 +50,28 @@ impl Membership {
         if heard.verdict != HeartbeatVerdict::Well || heard.lost.is_some() {
             return Ok(());
         }
-        let Some(from) = self.is_passed_over(node, environment).await? else { return Ok(()) };
+        let Some(from) = self.is_passed_over(node, environment, &heard).await? else { return Ok(()) };
         self.closes_for_another_history(node, environment, &heard, Some(from)).await
     }
 
     /// Returns the number behind which the store waits for commits of this gate, where it has given the number of one of them
     /// to another commit: it was rebuilt without this journal, and went on or had gone on.
-    async fn is_passed_over(&self, node: &Node, environment: Environment) -> Result<Option<u64>, StoreFault> {
+    async fn is_passed_over(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+    ) -> Result<Option<u64>, StoreFault> {
         let (_, forgotten) = self.closing(&self.store.without_node(), environment).await?;
         let awaited = forgotten.nodes.get(&node.id).copied();
         let Some((from, known)) = awaited.zip(forgotten.known_up_to) else { return Ok(None) };
+        // The journal from which it was rebuilt does not tell what was before its beginning.
+        let from = from.max(forgotten.begins_behind);
         let (folder, id) = (self.audit_folder.clone(), node.id.clone());
+        let in_store = heard.members.iter().find(|member| member.node == node.id).map(|member| member.highest.as_u64());
         let looking = tokio::task::spawn_blocking(move || {
-            // What this journal has behind another history is the store's.
-            let from = another_history(&folder, &id, environment)?.max(from);
+            // What this journal has behind another history is the store's, and what the store has of this gate.
+            let from = another_history(&folder, &id, environment)?.max(from).max(in_store.unwrap_or_default());
             has_own_within(&folder, &id, environment, (from, known))
         });
         let found = looking.await.map_err(|error| StoreFault::Away(error.to_string()))?;

@@ -427,7 +427,7 @@ impl Drop for Gate {
             let is_of_a_call = |line: &Value| line["message"] == "request" || line["message"] == "console";
             let lines = self.log.all();
             let lines: Vec<String> = lines.iter().filter(|line| !is_of_a_call(line)).map(ToString::to_string).collect();
-            let last = lines.len().saturating_sub(600);
+            let last = lines.len().saturating_sub(12);
             eprintln!("the end of the gate's log:\n{}\n{}", lines[last..].join("\n"), self.stderr());
         }
     }
