@@ -214,7 +214,7 @@ impl SplitGates {
             stopped += usize::from(self.sentinels.named(1) != old && left.status == 503);
             stopped >= 20
         });
-        assert_eq!(self.left.probe("/readyz/money").status, 503);
+        wait_until("the probe to say so", || self.left.probe("/readyz/money").status == 503);
     }
 
     /// Repeats every swap at both gates: nothing was sent twice.
