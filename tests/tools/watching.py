@@ -64,7 +64,9 @@ def check_form(node_tools: Path, folder: Path, report: Report) -> None:
 
 def words_of(file: str, start: str, end: str) -> set[str]:
     """Returns the names in an object of a page script."""
-    _, _, rest = (PAGE / file).read_text(encoding="utf-8").partition(start)
+    _, found, rest = (PAGE / file).read_text(encoding="utf-8").partition(start)
+    if not found:
+        raise SystemExit(f"{file} of the console's page has no `{start}`; tell {Path(__file__).name} where it is now")
     return set(re.findall(r'"?([A-Za-z-]+)"?(?=[,:]| *$)', rest.partition(end)[0]))
 
 
@@ -74,7 +76,7 @@ def check_links(report: Report) -> None:
     report.check_that("the dashboard asks for the console's address", "console" in variables, variables)
     places = words_of("app.js", "const views = { ", "};") | {"overview", "queue"}
     filters = words_of("payments.js", "const NOTHING = {", "};")
-    statuses = words_of("payments.js", "const STATUSES = {", "};")
+    statuses = words_of("amounts.js", "const STATUSES = {", "};")
     links = [
         (panel["title"], link["url"])
         for panel in dashboard["panels"]
