@@ -107,7 +107,7 @@ pub(super) fn run(arguments: &DemoArgs) -> anyhow::Result<ExitReason> {
     }
     let path = folder.0.join("log");
     let log = std::fs::File::create(&path).with_context(|| format!("`{}` cannot be written", path.display()))?;
-    let _log = telemetry::init_in(&config.log, log);
+    let _log = telemetry::init_in(&config.log, log).context("the log cannot start")?;
     print(&text::screen(addresses, &tokens, &folder.0))?;
     if arguments.redis.is_some() {
         print(text::OF_REDIS)?;

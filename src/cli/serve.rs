@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitReason> {
             return Ok(ExitReason::Faulty);
         }
     };
-    let _log = telemetry::init(&loaded.config.log);
+    let _log = telemetry::init(&loaded.config.log).context("the log cannot start")?;
     for warning in &loaded.warnings {
         tracing::warn!(%warning, "configuration");
     }

@@ -1,18 +1,21 @@
 //! Checks answers beside the stream, on a thread where no caller waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::ids::Environment;
 use crate::catalog::{Operation, Violation};
 use crate::stations::settle::drift;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Gathered, Metrics};
 
 /// The most answers that wait to be checked.
-const WAITING: usize = 256;
+const WAITING: usize = 1_024;
+/// How long an answer waits for others. Too many at once would keep calls waiting for the processor.
+const MOMENT: Duration = Duration::from_millis(1);
 /// The most bytes of answers that are kept at once, arriving or waiting.
 const KEPT_BYTES: usize = 64 * 1024 * 1024;
 
@@ -32,22 +35,35 @@ pub struct Observed {
 /// The queue of answers to check.
 #[derive(Clone, Debug)]
 pub struct Observer {
-    queue: mpsc::Sender<Observed>,
+    queue: Arc<CheckQueue>,
     metrics: Metrics,
     room: Arc<Semaphore>,
+}
+
+/// Ends the work when nobody can queue an answer any more.
+#[derive(Debug)]
+struct CheckQueue(Arc<Gathered<Vec<Observed>>>);
+
+impl Drop for CheckQueue {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 impl Observer {
     /// Makes the observer and its work, which one thread must run.
     pub fn new(metrics: Metrics) -> (Observer, impl FnOnce() + Send + 'static) {
-        let (queue, mut waiting) = mpsc::channel(WAITING);
-        let counted = metrics.clone();
+        let queue = Arc::new(Gathered::new(MOMENT));
+        let (waiting, counted) = (Arc::clone(&queue), metrics.clone());
         let work = move || {
-            while let Some(observed) = waiting.blocking_recv() {
-                check(&observed, &counted);
+            while let Some(batch) = waiting.take() {
+                for observed in batch {
+                    check(&observed, &counted);
+                }
             }
         };
-        (Observer { queue, metrics, room: Arc::new(Semaphore::new(KEPT_BYTES)) }, work)
+        let (queue, room) = (Arc::new(CheckQueue(queue)), Arc::new(Semaphore::new(KEPT_BYTES)));
+        (Observer { queue, metrics, room }, work)
     }
 
     /// Reserves room for this many bytes, if there is any.
@@ -57,7 +73,14 @@ impl Observer {
 
     /// Queues an answer and never waits: where checking falls behind, the answer is counted as unchecked.
     pub fn observe(&self, observed: Observed) {
-        if self.queue.try_send(observed).is_err() {
+        let is_queued = self.queue.0.add(|batch| {
+            let has_room = batch.len() < WAITING;
+            if has_room {
+                batch.push(observed);
+            }
+            has_room
+        });
+        if !is_queued {
             self.metrics.left_unchecked();
         }
     }

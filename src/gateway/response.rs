@@ -22,6 +22,9 @@ use crate::stations::settle::media_drift;
 /// The most interim (1xx) answers before a final one. One or two are usual.
 const MAX_INTERIM_ANSWERS: u32 = 16;
 
+/// The most bytes that are set aside for a body before it comes.
+const ANNOUNCED_AT_MOST: usize = 16 * 1024;
+
 /// The answer to a read so far.
 #[derive(Debug)]
 pub(super) enum Incoming {
@@ -149,7 +152,16 @@ impl KeptBody {
             (Some(more), Some(room)) => room.merge(more),
             (Some(first), none @ None) => *none = Some(first),
         }
+        if self.whole.is_empty() {
+            self.whole.reserve(self.announced().min(ANNOUNCED_AT_MOST).max(piece.len()));
+        }
         self.whole.extend_from_slice(piece);
+    }
+
+    /// The length of the body, as upstream says.
+    fn announced(&self) -> usize {
+        let length = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        length.and_then(|length| length.parse().ok()).unwrap_or_default()
     }
 
     fn let_go(&mut self) {

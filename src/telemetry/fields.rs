@@ -59,7 +59,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("listener", "the owner of a listener: an environment, `console` or `probes`"),
     ("log", "the name of a log that a witness signs"),
     ("logs", "how many logs a witness remembers"),
-    ("lost", "a number of messages that a webhook does not get"),
+    ("lost", "a number of messages that a webhook does not get, or of lines that the log lacks"),
     ("millis", "how long something took, in milliseconds"),
     ("needed", "how many witnesses must sign"),
     ("node", "the gate that something is said of"),

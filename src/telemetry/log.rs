@@ -3,16 +3,16 @@
 //! What OpenTelemetry's conventions name has their name here, as in traces; Sluice's own fields have plain names.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use super::human::Human;
+use super::log_writer::{self, LogGuard};
 use crate::base::visible::visible_json;
 use crate::config::{LogConfig, LogFormat, LogLevel};
 
@@ -95,18 +95,17 @@ impl ConsoleLine<'_> {
 }
 
 /// Starts the log. A thread writes the lines; the guard writes the last ones when it is dropped.
-pub fn init(config: &LogConfig) -> WorkerGuard {
+pub fn init(config: &LogConfig) -> io::Result<LogGuard> {
     begin(config, std::io::stdout(), std::io::stdout().is_terminal())
 }
 
 /// Starts the log in a file.
-pub fn init_in(config: &LogConfig, file: File) -> WorkerGuard {
+pub fn init_in(config: &LogConfig, file: File) -> io::Result<LogGuard> {
     begin(config, file, false)
 }
 
-fn begin(config: &LogConfig, to: impl Write + Send + 'static, is_terminal: bool) -> WorkerGuard {
-    // The writing thread flushes when no line waits, so that lines that arrive together are written together.
-    let (writer, guard) = tracing_appender::non_blocking(BufWriter::new(to));
+fn begin(config: &LogConfig, to: impl Write + Send + 'static, is_terminal: bool) -> io::Result<LogGuard> {
+    let (lines, guard) = log_writer::start(to)?;
     let (filter, handle) = reload::Layer::new(filter(config.level));
     let registry = tracing_subscriber::registry().with(filter);
     let json = match config.format {
@@ -116,16 +115,16 @@ fn begin(config: &LogConfig, to: impl Write + Send + 'static, is_terminal: bool)
     };
     let layer = tracing_subscriber::fmt::layer();
     let started = if json {
-        let layer = layer.with_writer(move || VisibleJson(writer.clone()));
+        let layer = layer.with_writer(move || VisibleJson(lines.clone()));
         registry.with(layer.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()
     } else {
-        let layer = layer.with_writer(writer);
+        let layer = layer.with_writer(move || lines.clone());
         registry.with(layer.with_ansi(is_terminal).event_format(Human)).try_init()
     };
     if started.is_err() || LEVEL.set(handle).is_err() {
         tracing::debug!("the log is already running");
     }
-    guard
+    Ok(guard)
 }
 
 /// Makes invisible characters visible in lines of JSON.

@@ -3,14 +3,17 @@
 //! Labels are bounded: operations, environments and codes, never a path, a person, a wallet or an amount.
 
 mod fields;
+mod gathered;
 mod human;
 mod log;
+mod log_writer;
 mod metrics;
 mod progress;
 mod spans;
 pub mod tally;
 
 pub use fields::FIELDS;
+pub use gathered::Gathered;
 pub use log::{ConsoleLine, RequestLine, Times, init, init_in, set_level};
 pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, UnlistedRefusal, Usage};
 pub use progress::{JobProgress, PROGRESS_INTERVAL};
