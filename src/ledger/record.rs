@@ -60,6 +60,13 @@ impl Number {
     pub const fn as_u64(self) -> u64 {
         self.0
     }
+
+    /// Returns this number, as far as it can be believed of a store whose journal ends at another one: a rebuild leaves some
+    /// numbers free, but somebody who writes a number into a store must not bring them to their end.
+    pub fn believed_behind(self, journal: Number) -> Number {
+        const FARTHEST: u64 = 1 << 40;
+        self.min(Number(journal.0.saturating_add(FARTHEST)))
+    }
 }
 
 impl fmt::Display for Number {

@@ -39,6 +39,15 @@ impl Contradictions {
         is_new
     }
 
+    /// Notes one that is enough alone; returns whether it is new.
+    fn add_enough(&self, environment: Environment, now: Duration) -> bool {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = found.entry(environment).or_default();
+        let is_new = found.len() < ENOUGH;
+        found.resize(ENOUGH, Contradiction { at: now, entry: None });
+        is_new
+    }
+
     /// Whether there are enough of them for the store not to be believed.
     pub(super) fn are_enough(&self, environment: Environment) -> bool {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,6 +61,18 @@ impl Contradictions {
 }
 
 impl Node {
+    /// Reports that the store gave numbers that no entry has: it is not believed any more.
+    pub(super) fn found_numbers_without_entries(&self, environment: Environment, why: &str) {
+        if self.contradictions.add_enough(environment, self.clock.elapsed()) {
+            self.metrics.store_contradicted(environment.as_str());
+            tracing::error!(
+                %environment,
+                why,
+                "the store contradicts the journal: somebody changed its numbers; it is rebuilt from a journal, and nothing is sent before"
+            );
+        }
+    }
+
     /// Reports that the store contradicts the journal, by this entry if there is one.
     pub(super) fn contradicted(&self, environment: Environment, entry: Option<Number>, why: &str) {
         if !self.contradictions.add(environment, self.clock.elapsed(), entry) {

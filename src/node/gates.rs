@@ -62,6 +62,11 @@ impl OtherGates {
         journals.get(&environment).map(|journals| journals.iter().any(has))
     }
 
+    /// Whether gates share the store.
+    pub(super) fn are_known(&self, environment: Environment) -> bool {
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&environment)
+    }
+
     fn heard(&self, environment: Environment) -> Vec<HeardGate> {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.get(&environment).cloned().unwrap_or_default()

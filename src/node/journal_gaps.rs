@@ -40,7 +40,7 @@ pub(super) async fn close_for_lost_entries(
     last: u64,
 ) -> Result<(), StoreFault> {
     // Of a store that nobody shares, the start compares the journal.
-    if node.others.have(environment, first, last).is_none() {
+    if !node.others.are_known(environment) {
         return Ok(());
     }
     if !node.others.met_lately(environment, node.clock.elapsed()) {
@@ -64,7 +64,6 @@ async fn close_if_nobody_has(
         tracing::warn!(%environment, first, last, why, "this journal has a gap; the journal of another gate has these entries");
         return Ok(());
     }
-    tracing::error!(%environment, first, last, why, "this journal has a gap: money is closed until a person opens it");
     let key = Freeze::Restored.key(environment);
     let mut retry = Retry::default();
     loop {
@@ -72,7 +71,10 @@ async fn close_if_nobody_has(
         let (before, forgotten) = Forgotten::of_record(record);
         // The journal may wait for the very numbers that are missing, so this entry is not waited for.
         match node.store.commit(claim::closed_for_gap(environment, before, forgotten, why, &node.id)).await {
-            Ok(_) => return Ok(()),
+            Ok(_) => {
+                tracing::error!(%environment, first, last, why, "this journal has a gap: money is closed until a person opens it");
+                return Ok(());
+            }
             Err(CommitError::Fault(fault)) => return Err(fault),
             Err(CommitError::Rejected { .. }) => retry.conflict().await?,
         }

@@ -19,6 +19,9 @@ const BATCH: usize = 256;
 const GATHER: Duration = Duration::from_millis(50);
 /// How often the outbox is looked at without a reason.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The store keeps this many entries for a journal that does not take them, or a bit more than these bytes: `script.lua`.
+const KEPT_ENTRIES: usize = 16_000;
+const KEPT_BYTES: usize = 60 << 20;
 
 /// The reasons why a node cannot start.
 #[derive(Debug, Error)]
@@ -77,7 +80,9 @@ pub(super) fn follows(entry: &Outstanding, behind: Number) -> bool {
         || unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(behind))
 }
 
-/// Entries before the first that the store still has can be had no more: this journal goes on without them.
+/// Entries before the first that the store still has can be had no more: this journal goes on without them, and knows
+/// nothing any more of what they may have changed. An entry leaves the store only once this journal has it, or behind many
+/// others. So where this journal had all entries, and few come behind the missing ones, somebody else wrote the numbers.
 async fn skip_what_is_lost(
     node: &Node,
     environment: Environment,
@@ -87,6 +92,19 @@ async fn skip_what_is_lost(
     let before = Number::new(first.number.as_u64().saturating_sub(1));
     if follows(first, highest) {
         return Ok(());
+    }
+    if node.losses.is_lost(environment) {
+        let why = "entries are missing in a store that is about to be rebuilt".to_owned();
+        return Err(RecoverError::Store(StoreFault::Away(why)));
+    }
+    if node.losses.has_followed(environment) && !was_passed_over(node, environment, before).await? {
+        return Err(numbers_are_wrong(node, environment, highest, before).await);
+    }
+    // Of a store that nobody shares, the start compared the journal.
+    let is_shared = node.others.are_known(environment);
+    if is_shared {
+        node.watched.begins_to_skip(environment);
+        node.losses.skips(environment);
     }
     if highest.as_u64() > 0 {
         let missing = highest.as_u64().saturating_add(1);
@@ -103,7 +121,60 @@ async fn skip_what_is_lost(
             "the store no longer has the entries behind the end of this journal: it goes on without them; other gates have them"
         );
     }
-    node.audit.skip(environment, before).await.map_err(RecoverError::Audit)
+    node.audit.skip(environment, before).await.map_err(RecoverError::Audit)?;
+    if is_shared {
+        node.watched.has_skipped(environment, node.clock.elapsed());
+    }
+    Ok(())
+}
+
+/// Whether so much stands behind a number that the store may have passed a journal over.
+async fn was_passed_over(node: &Node, environment: Environment, before: Number) -> Result<bool, RecoverError> {
+    let (mut behind, mut entries, mut bytes) = (before, 0_usize, 0_usize);
+    while entries < KEPT_ENTRIES && bytes < KEPT_BYTES {
+        let some = node.store.outbox(environment, behind, BATCH).await.map_err(RecoverError::Store)?;
+        let Some(last) = some.last() else { return Ok(false) };
+        behind = last.number;
+        entries = entries.saturating_add(some.len());
+        bytes = some.iter().fold(bytes, |bytes, one| bytes.saturating_add(one.entry.len()));
+    }
+    Ok(true)
+}
+
+/// The store gave numbers, and no entry has them. It is not believed any more.
+async fn numbers_are_wrong(node: &Node, environment: Environment, highest: Number, last: Number) -> RecoverError {
+    // For a gate that is gone, or whose name another one bears, no entry stays.
+    if !node.others.met_lately(environment, node.clock.elapsed()) || node.is_gone(environment).await.unwrap_or(true) {
+        let why = "this gate stood still, or was declared gone: its journal is looked at again after it met the store";
+        return RecoverError::Store(StoreFault::Away(why.to_owned()));
+    }
+    let why = format!(
+        "no entry of {environment} has the numbers from {} to {last}, although this journal had every entry before them",
+        highest.as_u64().saturating_add(1)
+    );
+    node.found_numbers_without_entries(environment, &why);
+    RecoverError::Store(StoreFault::Away(why))
+}
+
+/// Brings all entries to disk that the store has, and compares the numbers that it gave with the entries that there are.
+async fn bring_compared(node: &Node, environment: Environment) -> Result<Number, RecoverError> {
+    let given = node.store.last(environment).await.map_err(RecoverError::Store)?;
+    let highest = bring_waiting(node, environment).await?;
+    if given <= highest {
+        node.losses.follows(environment);
+        return Ok(highest);
+    }
+    if node.losses.is_lost(environment) || !node.losses.has_followed(environment) {
+        return Ok(highest);
+    }
+    // An entry is in the outbox from its commit on, until this journal has it.
+    let waiting = node.store.outbox(environment, highest, 1).await.map_err(RecoverError::Store)?;
+    // A store that was lost meanwhile gave fewer numbers.
+    let is_same_store = node.store.last(environment).await.map_err(RecoverError::Store)? >= given;
+    if waiting.is_empty() && is_same_store {
+        return Err(numbers_are_wrong(node, environment, highest, given).await);
+    }
+    Ok(highest)
 }
 
 /// Brings entries of all environments to disk as long as the process lives, and measures those that this gate serves.
@@ -115,7 +186,12 @@ pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
         let mut fault = None;
         for environment in &Environment::ALL {
             let before = node.audit.highest(*environment);
-            let brought = match bring_waiting(&node, *environment).await {
+            let highest = if is_regular || !node.losses.has_followed(*environment) {
+                bring_compared(&node, *environment).await
+            } else {
+                bring_waiting(&node, *environment).await
+            };
+            let brought = match highest {
                 // Which gates run changes what may leave the outbox, so that it is said again now and then.
                 Ok(highest) if is_regular || kept.get(environment) != Some(&highest) => {
                     kept.insert(*environment, highest);

@@ -270,6 +270,7 @@ impl Membership {
             node.others.all_is_well(environment, node.clock.elapsed());
             self.judges_time(node, environment, &heard).await?;
             node.audit.resume(environment);
+            node.losses.meets(environment, &heard.run);
             self.meets_again(node, environment, &heard.generation)?;
             if self.served.contains(&environment) {
                 node.metrics.journals_begin(environment.as_str(), journals_begin(&heard).as_u64());

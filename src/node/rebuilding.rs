@@ -193,7 +193,7 @@ impl Membership {
         // The journal of a node that is not here may go on, or begin another rebuild behind the same number: how many
         // numbers stay free is random, so that no two rebuilds use the same ones.
         let free = FREE_NUMBERS.saturating_add(u64::from(random::number() >> 2));
-        let above = right.above.max(up_to).as_u64().saturating_add(free);
+        let above = right.above.believed_behind(up_to).max(up_to).as_u64().saturating_add(free);
         let money = self.money(environment, up_to, orphans, &reasons)?;
         let is_closed = matches!(money, MoneyAfterRebuild::Closed(_));
         let begin = self.replica.begin(environment)?;

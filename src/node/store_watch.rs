@@ -3,7 +3,7 @@
 //! It looks every second, also when no call comes, so that metrics, probes, the console and the log know of a store
 //! that is away. It reports each change once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct StoreWatch {
     starting: Mutex<Option<String>>,
     /// The environments of which this gate's journal lacks what was before it begins, and since when.
     lacking: Mutex<BTreeMap<Environment, Duration>>,
+    /// The environments in which the journal is about to go on without some entries.
+    skipping: Mutex<BTreeSet<Environment>>,
     /// Wakes the watch.
     changed: Notify,
 }
@@ -90,7 +92,13 @@ pub struct MoneyStop {
 impl Default for StoreWatch {
     fn default() -> StoreWatch {
         let starting = Mutex::new(Some("this gate has just started".to_owned()));
-        StoreWatch { seen: ArcSwap::default(), starting, lacking: Mutex::default(), changed: Notify::new() }
+        StoreWatch {
+            seen: ArcSwap::default(),
+            starting,
+            lacking: Mutex::default(),
+            skipping: Mutex::default(),
+            changed: Notify::new(),
+        }
     }
 }
 
@@ -105,8 +113,20 @@ impl StoreWatch {
         now
     }
 
+    /// Notes that the journal is about to go on without some entries: it lacks them from now on, whatever it has yet.
+    pub(super) fn begins_to_skip(&self, environment: Environment) {
+        self.skipping.lock().unwrap_or_else(PoisonError::into_inner).insert(environment);
+    }
+
+    /// Notes that the journal goes on without some entries.
+    pub(super) fn has_skipped(&self, environment: Environment, now: Duration) {
+        self.set_lacking(environment, true, now);
+        self.skipping.lock().unwrap_or_else(PoisonError::into_inner).remove(&environment);
+    }
+
     pub(super) fn lacks_what_was_before(&self, environment: Environment) -> bool {
-        self.lacking.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&environment)
+        self.skipping.lock().unwrap_or_else(PoisonError::into_inner).contains(&environment)
+            || self.lacking.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&environment)
     }
 
     /// Notes why this node does not use the store yet; `None` once it does.

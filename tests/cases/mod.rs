@@ -70,3 +70,4 @@ mod watching;
 mod webhooks;
 mod wire;
 mod witness;
+mod wrong_numbers;

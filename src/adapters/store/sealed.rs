@@ -28,6 +28,7 @@ use super::packed::{self, PACKED};
 use super::sealed_place::{FORMAT, SEALED, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};
 use crate::adapters::random;
+use crate::audit::unused_before;
 use crate::base::ids::Environment;
 use crate::ledger::{
     Commit, CommitError, Conflict, ConflictCause, Content, Kind, Number, Query, QueryAnswer, Receipt, Record,
@@ -240,7 +241,7 @@ impl Sealed {
 
     /// Reads a record, or that there is none, and believes it only as the journal has it.
     async fn read_believed(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let (mut missed, mut outdated) = (None, None);
+        let (mut missed, mut outdated, mut has_gap) = (None, None, false);
         // The journal may have gone on since the store answered; a store that forgot stays behind.
         for _ in 0..MAX_READS {
             let (record, now) = self.inner.read(key).await?;
@@ -249,8 +250,13 @@ impl Sealed {
                 RecordBelief::Changed => break,
                 RecordBelief::Outdated => outdated = record,
                 RecordBelief::Missing { version, known_up_to } => {
-                    if self.is_written_behind(key, known_up_to).await? {
-                        return Ok((record, now));
+                    match self.is_written_behind(key, known_up_to).await? {
+                        Some(true) => return Ok((record, now)),
+                        Some(false) => has_gap = false,
+                        None => {
+                            has_gap = true;
+                            continue;
+                        }
                     }
                     // The first answer may be from before that version.
                     if missed.replace(version) == Some(version) {
@@ -261,21 +267,28 @@ impl Sealed {
         }
         // What somebody wrote who has no key is told as that.
         outdated.map(|record| self.open_record(key, record)).transpose()?;
+        if has_gap {
+            let why = "entries are missing between this gate's journal and the store's newest ones";
+            return Err(StoreFault::Away(format!("{} cannot be judged: {why}", SealedPlace::of(key))));
+        }
         Err(self.changed(key))
     }
 
-    /// Whether a commit that the journal does not have yet may have removed or replaced the record.
-    async fn is_written_behind(&self, key: &RecordKey, known_up_to: Number) -> Result<bool, StoreFault> {
+    /// Whether a commit that the journal does not have yet removed or replaced the record; `None` where entries are missing
+    /// before the next one, which the journal may have by now.
+    async fn is_written_behind(&self, key: &RecordKey, known_up_to: Number) -> Result<Option<bool>, StoreFault> {
         let mut behind = known_up_to;
         loop {
             let entries = self.inner.outbox(key.environment, behind, BATCH).await?;
             if entries.is_empty() {
-                return Ok(false);
+                return Ok(Some(false));
             }
             for entry in entries {
-                // What is missing before it is not known, and the journal goes on without it.
-                if entry.number.as_u64() != behind.as_u64().saturating_add(1) {
-                    return Ok(true);
+                let is_next = entry.number.as_u64() == behind.as_u64().saturating_add(1);
+                let is_explained =
+                    || unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(behind.as_u64()));
+                if !is_next && !is_explained() {
+                    return Ok(None);
                 }
                 let steps = self.seals.steps(&entry)?.map(|kept| kept.steps).unwrap_or_default();
                 let writes = |step: &Step| match step {
@@ -285,7 +298,7 @@ impl Sealed {
                     _ => false,
                 };
                 if steps.iter().any(writes) {
-                    return Ok(true);
+                    return Ok(Some(true));
                 }
                 behind = entry.number;
             }

@@ -71,7 +71,7 @@ pub(super) fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Opti
     call.send(gate.console().expect("a console"))
 }
 
-fn freeze(gate: &Gate, scope: Value) -> Answer {
+pub(super) fn freeze(gate: &Gate, scope: Value) -> Answer {
     let body = json!({"environment": "production", "scope": scope, "reason": "a drill"});
     ask(gate, "POST", "freezes", &operator("ops-1"), Some(body))
 }

@@ -170,7 +170,8 @@ impl RedisStore {
         let told = self.seals.seal_facts((environment, &beliefs.node, &life.instance), &life.told)?;
         let words = Words::default().word(&life.instance).word(life.former.as_deref().unwrap_or_default());
         let words = words.word(&life.fresh).number(micros(LAPSE)).word(&told);
-        let words = words.number(before.seen.max(life.kept.as_u64()));
+        let seen = Number::new(before.seen).believed_behind(life.kept).max(life.kept);
+        let words = words.number(seen.as_u64());
         let words = words.word(life.journal.as_str()).number(life.kept.as_u64());
         let words = words.word(before.generation.as_deref().unwrap_or_default());
         let words = words.word(life.installation.as_ref().map_or("", InstallationId::as_str));

@@ -359,7 +359,9 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
   if its_clock > limit or now_here > limit then
     return { 'late', written }
   end
-  local number = math.max(tonumber(its_meta[3] or 0), tonumber(its_meta[7] or 0)) + 1
+  -- Of a store that is not lost, the second is what somebody else wrote.
+  local above = its_meta[6] and its_meta[7] or 0
+  local number = math.max(tonumber(its_meta[3] or 0), tonumber(above)) + 1
   -- The names of keys, without their root, then the other texts.
   local names = { read('<' .. string.rep('I3c0', count + of_texts), plan, following) }
   following = names[count + of_texts + 1]
