@@ -1,4 +1,4 @@
-//! Commits of the store that contradict the journal: the store forgot something, or somebody changed it.
+//! What in the store contradicts the journal: the store forgot something, or somebody changed it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -82,7 +82,7 @@ impl Node {
         tracing::error!(
             %environment,
             why,
-            "the store contradicts the journal: it forgot something, or somebody changed it; nothing is sent by such a commit"
+            "the store contradicts the journal: it forgot something, or somebody changed it; nothing is sent by that"
         );
     }
 }

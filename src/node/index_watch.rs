@@ -4,7 +4,6 @@
 //! a doubt would be found by nobody. A member that differs is reported like a commit that contradicts the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
@@ -25,12 +24,12 @@ const COMPARED: [Index; 6] = [Index::Sending, Index::Unknown, Index::Frozen, Ind
 
 impl Membership {
     /// Compares the indexes as long as the process lives.
-    pub async fn watch_indexes(self: Arc<Membership>, node: Arc<Node>) {
+    pub(super) async fn watch_indexes(&self, node: &Node) {
         loop {
             tokio::time::sleep(COMPARE_INTERVAL).await;
             for environment in &self.served {
                 for index in COMPARED {
-                    if let Err(fault) = self.compare_index(&node, *environment, index).await {
+                    if let Err(fault) = self.compare_index(node, *environment, index).await {
                         tracing::debug!(%environment, %fault, "an index cannot be compared with the journal");
                     }
                 }

@@ -3,7 +3,7 @@
 //! A node that finds less in the store than it knows marks the store as lost. Then nobody does anything with it until it was
 //! rebuilt from a journal: see `rebuilding` and `deploy/docs/recovery.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,8 +71,10 @@ pub enum JoinError {
     Taken,
     /// The Redis holds the store of other gates.
     #[error(
-        "this gate's journal belongs to another store than the one in this Redis: check `redis.url`; to use this store \
-                 nevertheless, give the gate a new `audit.folder`"
+        "this gate's journal belongs to another store than the one in this Redis, or somebody changed that one's `generation`: \
+                 check `redis.url`, and whether the other gates say the same; if they do, keep every `audit.folder`, as the \
+                 journals alone can tell what was paid (see SluiceStoreUnavailable in the runbook); if this gate alone says it \
+                 and shall use their store, give it a new `audit.folder` and keep the old one"
     )]
     Foreign,
     /// Nobody created the store.
@@ -155,14 +157,14 @@ impl Membership {
     /// Sends heartbeats as long as the process lives; returns when another process has taken this node's name.
     pub async fn stay(self: Arc<Membership>, node: Arc<Node>) {
         let mut connections = self.store.connections();
-        // It is told once.
-        let mut foreign = false;
+        // It is told once of each.
+        let mut foreign = BTreeSet::new();
         loop {
             let mut pause = BEAT;
             for environment in Environment::ALL {
                 match self.beat(&node, environment).await.map(|heard| heard.verdict) {
                     Ok(HeartbeatVerdict::Well) => match node.is_gone(environment).await {
-                        Ok(false) => foreign = false,
+                        Ok(false) => drop(foreign.remove(&environment)),
                         // The proofs that it holds come first.
                         Ok(true) if node.open.earliest(environment) == Some(Number::new(0)) => {}
                         Ok(true) => {
@@ -178,11 +180,11 @@ impl Membership {
                         tracing::error!("{}; this one ends", JoinError::Taken);
                         return;
                     }
-                    Ok(HeartbeatVerdict::Foreign) if !foreign => {
-                        foreign = true;
-                        tracing::error!(%environment, "{}", JoinError::Foreign);
+                    Ok(HeartbeatVerdict::Foreign) => {
+                        if foreign.insert(environment) {
+                            tracing::error!(%environment, "{}", JoinError::Foreign);
+                        }
                     }
-                    Ok(HeartbeatVerdict::Foreign) => {}
                     Ok(HeartbeatVerdict::Cut) => {
                         tracing::error!(%environment, "{}; it ends", JoinError::Cut);
                         return;

@@ -9,7 +9,7 @@
 //! | `holds`, `approve`, `sign_act`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `entry_room` | room for audit entries, for callers and environments |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
-//! | `contradictions`, `index_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
+//! | `contradictions`, `index_watch`, `record_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
 //! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `what_was_before`, `recovery`, `journal_reports`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
@@ -64,6 +64,7 @@ mod journal_reports;
 mod met_store;
 pub mod node_facts;
 mod rebuilding;
+mod record_watch;
 mod rebuilt_snapshot;
 pub mod sessions;
 pub mod sign_act;

@@ -216,8 +216,8 @@ pub(super) fn open(
     let (joined, has_joined) = watch::channel(false);
     if let Some(membership) = &membership {
         workers.spawn_required("membership", run_once(has_joined.clone(), membership.clone().stay(of_start.clone())));
-        let watching = membership.clone().watch_indexes(of_start.clone());
-        workers.spawn_required("the watch of indexes", run_once(has_joined.clone(), watching));
+        let watching = membership.clone().watch_content(of_start.clone());
+        workers.spawn_required("the watch of the store's content", run_once(has_joined.clone(), watching));
         workers.spawn_required("recovery", run_once(has_joined, membership.clone().keep_remembering(of_start.clone())));
     }
     let starting = start_node(NodeStart {

@@ -35,6 +35,7 @@ mod joining;
 mod long_work;
 mod managed;
 mod memory;
+mod mended;
 mod metrics;
 mod money_probe;
 mod model;

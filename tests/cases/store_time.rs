@@ -1,6 +1,8 @@
 //! A store whose time is wrong when gates start, or that somebody changes: nothing ends early, and nothing is paid twice.
 
 use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -136,6 +138,11 @@ fn stored_time(redis: &Redis) -> i64 {
     redis.ask(&["HGET", ROOT, "time"]).concat().trim().parse().unwrap()
 }
 
+/// How many seconds the stored time is ahead of the clock of the Redis.
+fn ahead(redis: &Redis) -> i64 {
+    stored_time(redis) / 1_000_000 - now(redis)
+}
+
 #[test]
 fn a_time_that_somebody_writes_into_the_store_ends_nothing() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
@@ -161,6 +168,37 @@ fn a_time_that_somebody_writes_into_the_store_ends_nothing() {
         same(&gate);
         stored_time(&redis) < far
     });
+    let ahead = ahead(&redis);
+    assert!(ahead < 5, "{ahead} s are lost");
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn people_who_open_money_for_a_clock_take_no_time_that_somebody_wrote() {
+    let (upstream, clock) = (Upstream::start(), FalseClock::new());
+    let redis = Redis::start_with_clock(clock.clone());
+    let gate = tight(setup(&upstream, &redis.url(), "left")).start().ready();
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    let write_far = || write(&redis, &[("time", (now(&redis) + 40 * DAY) * 1_000_000)]);
+    let leaps = || gate.metric("sluice_store_clock_leaps_total{environment=\"production\"}");
+    for round in 1..=2 {
+        let before = leaps();
+        write_far();
+        clock.leap(2 * DAY);
+        wait_until("money to close", || is_closed(&gate));
+        write_far();
+        clock.leap(0);
+        wait_until("the return to be noticed", || leaps() >= before + 2);
+        write_far();
+        unfreeze(&gate);
+        let noticed = leaps();
+        // The gate compares the clock with what it went on from.
+        sleep(Duration::from_secs(3));
+        assert_eq!(swaps(&gate), FULL, "{round}");
+        assert_eq!(leaps(), noticed, "{round}: money is closed again");
+        let skew = redis.ask(&["HGET", ROOT, "skew"]).concat().trim().parse::<i64>().unwrap() / 1_000_000;
+        assert!(skew.abs() < 10 && ahead(&redis) < 10, "{round}: {skew} {}", ahead(&redis));
+    }
     assert_eq!(upstream.seen().len(), 1);
 }
 

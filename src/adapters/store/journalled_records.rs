@@ -11,6 +11,9 @@ use crate::ledger::{Content, Number, Record, RecordKey, StoreFault, StoreTime};
 pub trait JournalledRecords: fmt::Debug + Send + Sync {
     /// Returns what is known of a record, without the parts that have expired at this time of the store.
     fn known(&self, key: &RecordKey, now: StoreTime) -> Result<KnownRecord, StoreFault>;
+
+    /// Notes a record that a read found otherwise, for somebody to look at it again.
+    fn doubted(&self, key: &RecordKey, why: &str);
 }
 
 /// What a journal knows of a record.
@@ -42,6 +45,11 @@ pub(super) enum RecordBelief {
 }
 
 impl KnownRecord {
+    /// Whether a store has something else, while no commit is under way that the journal lacks.
+    pub fn is_contradicted_by(&self, found: Option<&Record>) -> bool {
+        self.stands_for(found) != RecordBelief::Stands
+    }
+
     /// Compares what the store has with what is known, both without what has expired at the same time.
     pub(super) fn stands_for(&self, found: Option<&Record>) -> RecordBelief {
         let is_known = |found: &Record| self.begin < found.version && found.version <= self.up_to;

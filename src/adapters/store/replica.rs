@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use redb::{Database, Durability, ReadableDatabase as _};
 
+use super::doubted_records::DoubtedRecords;
 use super::embedded::{
     CACHE_BYTES, KeySpace, Medium, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, Trouble, locked,
 };
@@ -38,6 +39,8 @@ pub struct Replica {
     pub(super) taken: TakenSnapshots,
     /// The last number at which it was known to have all that the store has, and nothing else.
     whole_at: Mutex<BTreeMap<Environment, Number>>,
+    /// What reads of the store found otherwise than it is here.
+    doubted: DoubtedRecords,
 }
 
 impl SnapshotSource for Replica {
@@ -52,7 +55,8 @@ impl Replica {
         let medium: Arc<dyn Medium> = Arc::new(locked(folder, true)?);
         let trouble = Arc::new(Trouble::default());
         let opened = Mutex::new(Some(OpenedDatabase::new(&medium, &trouble, CACHE_BYTES)?));
-        Ok(Replica { medium, trouble, opened, seals, taken: TakenSnapshots::default(), whole_at: Mutex::default() })
+        let (taken, whole_at, doubted) = (TakenSnapshots::default(), Mutex::default(), DoubtedRecords::default());
+        Ok(Replica { medium, trouble, opened, seals, taken, whole_at, doubted })
     }
 
     fn database(&self) -> Result<Arc<Database>, StoreFault> {
@@ -156,6 +160,16 @@ impl Replica {
             let view = KeySpace(table);
             queries::record(&view, key, queries::time(&view)?)
         })
+    }
+
+    /// Returns the records that reads of the store found otherwise since the last time, each with the reason.
+    pub fn take_doubted(&self) -> BTreeMap<RecordKey, String> {
+        self.doubted.take()
+    }
+
+    /// Returns once a read found a record otherwise.
+    pub async fn doubts(&self) {
+        self.doubted.noted().await;
     }
 
     /// Returns the members of an index, the earliest first.
@@ -326,5 +340,9 @@ impl JournalledRecords for Replica {
                 is_swept_ahead: queries::time(&view)?.minus(SWEEP_AFTER) > now,
             })
         })
+    }
+
+    fn doubted(&self, key: &RecordKey, why: &str) {
+        self.doubted.add(key, why);
     }
 }

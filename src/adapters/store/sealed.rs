@@ -6,7 +6,8 @@
 //!
 //! A gate on a Redis compares what it reads with what its journal has, records that are not there included: see
 //! `journalled_records`. So neither an older value of a record, nor one that somebody wrote there, nor the absence of one
-//! that somebody removed is believed, with a key or without.
+//! that somebody removed is believed, with a key or without. The node looks again at each that is refused, and has the
+//! store rebuilt where it is another one indeed.
 //!
 //! With a key, a value in plain text is refused, and a session in plain text counts as none: somebody without the key
 //! wrote it. A setting accepts plain text while a store from before the key is taken over; values are sealed when they are
@@ -189,11 +190,8 @@ impl Seals {
     }
 }
 
-fn changed_in_store(key: &RecordKey) -> StoreFault {
-    StoreFault::Broken(format!(
-        "{} differs from what this gate's journal has: somebody changed it in the store",
-        SealedPlace::of(key)
-    ))
+fn changed_in_store(key: &RecordKey) -> String {
+    format!("{} differs from what this gate's journal has: somebody changed it in the store", SealedPlace::of(key))
 }
 
 fn gone_meanwhile(key: &RecordKey) -> StoreFault {
@@ -236,7 +234,16 @@ impl Sealed {
 
     fn changed(&self, key: &RecordKey) -> StoreFault {
         self.refused(key.environment, CHANGED);
-        changed_in_store(key)
+        StoreFault::Broken(self.doubt(key))
+    }
+
+    /// Has somebody look at a record again; returns the reason.
+    fn doubt(&self, key: &RecordKey) -> String {
+        let why = changed_in_store(key);
+        if let Some(journalled) = &self.journalled {
+            journalled.doubted(key, &why);
+        }
+        why
     }
 
     /// Reads a record, or that there is none, and believes it only as the journal has it.
@@ -266,7 +273,9 @@ impl Sealed {
             }
         }
         // What somebody wrote who has no key is told as that.
-        outdated.map(|record| self.open_record(key, record)).transpose()?;
+        if let Some(record) = outdated {
+            self.open_record(key, record).inspect_err(|_| drop(self.doubt(key)))?;
+        }
         if has_gap {
             let why = "entries are missing between this gate's journal and the store's newest ones";
             return Err(StoreFault::Away(format!("{} cannot be judged: {why}", SealedPlace::of(key))));

@@ -162,7 +162,7 @@ metrics! {
     store_rebuilt: Counters "sluice_store_rebuilds_total" ["environment"]
         "How often this gate rebuilt a store that had lost its memory, from its journal.";
     store_contradicted: Counters "sluice_store_contradictions_total" ["environment"]
-        "Commits of the store that contradicted this gate's journal; nothing was sent by them.";
+        "Commits, records and members of indexes in the store that contradicted this gate's journal; nothing was sent by them.";
     record_refused: Counters "sluice_store_records_refused_total" ["environment", "reason"]
         "Records of the store that were refused: in plain text although a seal key is configured, sealed with another key, or changed by somebody.";
     clock_leapt: Counters "sluice_store_clock_leaps_total" ["environment"]

@@ -84,9 +84,16 @@ impl Compared {
 
     async fn is_refused(&self, key: &RecordKey) -> bool {
         match self.read(key).await {
-            Err(StoreFault::Broken(why)) => why.contains("differs from what this gate's journal has"),
+            Err(StoreFault::Broken(why)) => {
+                // Somebody looks at it again, once for each record.
+                assert_eq!(self.replica.take_doubted().get(key), Some(&why));
+                why.contains("differs from what this gate's journal has")
+            }
             Err(fault) => panic!("{fault}"),
-            Ok(_) => false,
+            Ok(_) => {
+                assert!(self.replica.take_doubted().is_empty());
+                false
+            }
         }
     }
 }

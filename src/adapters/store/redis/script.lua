@@ -67,7 +67,8 @@ local MAX_MARKED = 16384
 local SHOWS_WITHIN = 5 * 1000000
 -- How long the entries wait for a node that left in order, in microseconds.
 local RETURNS_WITHIN = 3600 * 1000000
--- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further.
+-- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further. The
+-- gates have the same bound.
 local AHEAD = 60 * 1000000
 
 -- Checks whether the user may call a command.
@@ -146,7 +147,7 @@ local followed, believed = clock, mark
 if expected ~= NONE then
   followed = math.min(math.max(clock, expected - tolerance), expected + tolerance)
   -- A gate that has just started goes by the time that others tell.
-  believed = is_starting and mark or math.min(mark, expected + tolerance + AHEAD)
+  believed = (is_starting or mark <= expected + tolerance + AHEAD) and mark or 0
 end
 local now = math.max(followed, believed, told_before)
 
