@@ -6,6 +6,9 @@ use sha3::{Digest as _, Keccak256};
 
 use super::digest::hex;
 
+/// How many letters at each end of an address people compare at least.
+const SEEN_LETTERS: usize = 3;
+
 /// The address format of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
@@ -119,6 +122,24 @@ pub fn shown_wallet(normal: &str) -> String {
         return bs58::encode(bytes).with_check().into_string();
     }
     normal.to_owned()
+}
+
+/// Returns the letters of an address that people compare, in lower case: the first ones and the last ones. `None` for UUIDs,
+/// and for what is shorter.
+///
+/// ```
+/// use sluice::base::normal::seen_ends;
+///
+/// assert_eq!(seen_ends("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed").as_deref(), Some("5aaaed"));
+/// ```
+pub fn seen_ends(normal: &str) -> Option<String> {
+    if is_uuid(normal) {
+        return None;
+    }
+    let shown = shown_wallet(normal);
+    let letters = shown.strip_prefix("0x").unwrap_or(&shown).to_ascii_lowercase();
+    let last = letters.len().checked_sub(SEEN_LETTERS)?;
+    Some(format!("{}{}", letters.get(..SEEN_LETTERS)?, letters.get(last..)?))
 }
 
 /// Parses hex digits.

@@ -5,6 +5,7 @@ mod following;
 mod hold_room;
 mod money;
 mod refusals;
+mod replicas;
 mod report;
 mod running;
 mod surroundings;
@@ -39,6 +40,12 @@ use crate::telemetry::Metrics;
 const REDIS_WAIT: Duration = Duration::from_secs(5);
 /// The remedy where no gate runs.
 const START_ONE: &str = "start one: `sluice serve`";
+/// The remedy where writes reach too few replicas.
+const START_REPLICAS: &str = "start the replicas of the Redis, and check the network between them and the primary; with `fsynced`, check \
+                              the disk of the Redis";
+/// The remedy where nobody names the primary.
+const START_SENTINELS: &str =
+    "start the missing Sentinels or nodes of the cluster, and check the network between them, the gates and the Redis";
 /// How many entries a live gate's journal may lack at a moment.
 const MAX_BEHIND: u64 = 1_000;
 /// How many freezes are read at most.
@@ -140,13 +147,10 @@ async fn check_redis(
         );
     }
     if redis.fence().open_at(Environment::Production, SystemClock.elapsed()) == Err(FenceStop::Unnamed) {
-        report.find(
-            &format!("{}: gates do not pay", FenceStop::Unnamed.text()),
-            "start the missing Sentinels or nodes of the cluster, and check the network between them, the gates and the Redis",
-        );
+        report.find(&format!("{}: gates do not pay", FenceStop::Unnamed.text()), START_SENTINELS);
     }
     let store = RedisStore::new(redis.clone()).with_seals(seals(config)?);
-    let sealed = sealed(Arc::new(RedisStore::new(redis)), config)?;
+    let sealed = sealed(Arc::new(RedisStore::new(redis.clone())), config)?;
     for environment in report.environments.clone() {
         let is_served = config.environments.iter().any(|one| one.environment == environment);
         if environment == Environment::Production
@@ -173,6 +177,10 @@ async fn check_redis(
         running::check(config, policies, report).await;
         console_listener::check(config, report).await;
         surroundings::check_disks(config, report);
+    }
+    // A gate notices replicas that have just gone a moment later.
+    for environment in report.environments.clone() {
+        replicas::check(&redis, environment, report).await;
     }
     Ok(())
 }

@@ -101,6 +101,7 @@ impl ShownHold {
             None => lines
                 .push("  The console does not show you what would be sent; that takes the role `approver`.".to_owned()),
         }
+        lines.extend(dangers(&self.hold).iter().map(|danger| format!("  DANGER  {danger}")));
         for reason in list(&self.hold, "reasons") {
             let rule = reason["rule"].as_str().map_or_else(String::new, |rule| format!(" ({rule})"));
             lines.push(format!("  why     {}{}", visible(reason["text"].as_str().unwrap_or("-")), visible(&rule)));
@@ -112,6 +113,7 @@ impl ShownHold {
             lines.push(format!("  stuck   {}; any approver may reject it", visible(stuck)));
         }
         lines.extend(list(&self.hold, "paidBefore").map(last_payment));
+        lines.extend(earlier_payments(&self.hold));
         lines.extend(list(&self.hold, "limits").map(limit_in_words));
         for (name, words) in [("voted", "votes"), ("noted", "notes")] {
             for word in list(&self.hold, words) {
@@ -129,6 +131,43 @@ impl ShownHold {
             lines.push(format!("  as      {}", intent.fingerprint()));
         }
         format!("{}\n", lines.join("\n"))
+    }
+}
+
+/// Returns what is dangerous about the destination: a known one that it looks like.
+fn dangers(hold: &Value) -> Vec<String> {
+    let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str).map(visible);
+    if let Some(name) = text("/destination/lookAlike/name") {
+        let lists = hold.pointer("/destination/lookAlike/lists").and_then(Value::as_array).into_iter().flatten();
+        let lists: Vec<_> = lists.filter_map(Value::as_str).map(visible).collect();
+        return vec![format!("its address begins and ends like {name} of {}, and is another one", lists.join(", "))];
+    }
+    if hold.pointer("/earlier/lookAlike").is_none_or(Value::is_null) {
+        return Vec::new();
+    }
+    vec![match (text("/earlier/lookAlike/name"), text("/earlier/lookAlike/payment")) {
+        (Some(name), Some(payment)) => {
+            format!("its address begins and ends like {name}, which {payment} paid, and is another one")
+        }
+        _ => "its address begins and ends like another one that was paid".to_owned(),
+    }]
+}
+
+/// Describes earlier payments of the same amount to the same destination.
+fn earlier_payments(hold: &Value) -> Vec<String> {
+    match hold.get("earlier") {
+        Some(Value::Null) => vec!["  before  earlier payments could not be read".to_owned()],
+        None => Vec::new(),
+        Some(earlier) => {
+            let one = |same: &Value| {
+                let text = |pointer: &str| visible(&text_at(same, pointer)).into_owned();
+                let (name, status, at) = (text("/name"), text("/status"), text("/at"));
+                format!("  before  the same amount to the same destination: {name}, {status}, {at}")
+            };
+            let reading = earlier.get("reading") == Some(&Value::Bool(true));
+            let reading = reading.then(|| "  before  earlier payments are still being read".to_owned());
+            list(earlier, "same").map(one).chain(reading).collect()
+        }
     }
 }
 

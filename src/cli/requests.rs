@@ -269,7 +269,17 @@ fn put(text: &mut String, name: &str, value: &Value) {
                 put(text, &format!("{name}.{member}"), value);
             }
         }
-        Value::Array(_) | Value::Bool(_) | Value::Number(_) => {
+        Value::Array(all) if all.iter().all(Value::is_object) => {
+            for (nth, one) in (1_u32..).zip(all) {
+                put(text, &format!("{name}.{nth}"), one);
+            }
+        }
+        Value::Array(all) => {
+            let word = |one: &Value| one.as_str().map_or_else(|| one.to_string(), str::to_owned);
+            let words: Vec<String> = all.iter().map(word).collect();
+            text.push_str(&format!("  {name:<20} {}\n", visible(&words.join(", "))));
+        }
+        Value::Bool(_) | Value::Number(_) => {
             text.push_str(&format!("  {name:<20} {}\n", visible(&value.to_string())));
         }
     }

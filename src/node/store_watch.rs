@@ -34,16 +34,30 @@ pub struct StoreWatch {
     changed: Notify,
 }
 
+/// How many looks in a row must find that the store's writes are not durable: replicas may be late once.
+const LOOKS: u32 = 2;
+
 /// The finding of one look.
 #[derive(Clone, Debug, Default)]
 struct WatchedStore {
     state: StoreCondition,
     /// The freezes that stop all money.
     stops: Vec<(Environment, Freeze, StoreTime)>,
+    /// The environments whose writes are not as durable as the configuration demands.
+    undurable: Vec<UndurableStore>,
     /// The fences that are closed.
     fenced: Vec<(Environment, FenceStop)>,
     /// The callers whose reads are frozen; while the store is away, those that were known before.
     unread: Vec<(Environment, Owner)>,
+}
+
+/// A store whose writes a failover or a crash could undo.
+#[derive(Clone, Debug)]
+struct UndurableStore {
+    environment: Environment,
+    why: String,
+    /// How many looks in a row found it.
+    looks: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +79,7 @@ word_enum! {
         KeysUnknown = "keys-unknown",
         StoreAway = "store-away",
         StoreRefusesWrites = "store-refuses-writes",
+        StoreNotDurable = "store-not-durable",
         AuditFailing = "audit-failing",
         DiskKept = "disk-kept",
         Unwitnessed = "unwitnessed",
@@ -183,6 +198,11 @@ impl StoreWatch {
                 MoneyStop { reason: StopReason::JournalBegins, environment: Some(*environment), text, since: None }
             }));
         }
+        stops.extend(seen.undurable.iter().filter(|one| one.looks >= LOOKS).map(|one| {
+            let text = format!("writes are less durable than `redis.durability` demands: {}", one.why);
+            let environment = Some(one.environment);
+            MoneyStop { reason: StopReason::StoreNotDurable, environment, text, since: None }
+        }));
         // A store that is away has no primary to name.
         let fenced = seen.fenced.iter().filter(|_| seen.state == StoreCondition::Up);
         stops.extend(fenced.map(|(environment, fence)| {
@@ -218,6 +238,7 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
             _ => None,
         });
         let state = seen.state.clone();
+        tell_durability(&before, &seen);
         for environment in &environments {
             let is_closed = seen.fenced.iter().any(|(one, _)| one == environment);
             node.metrics.fence_closed(environment.as_str(), is_closed);
@@ -254,13 +275,30 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
     }
 }
 
+/// Logs where writes began to be, or ceased to be, less durable than demanded.
+fn tell_durability(before: &WatchedStore, now: &WatchedStore) {
+    let closed = |seen: &WatchedStore| -> BTreeMap<Environment, String> {
+        let found = seen.undurable.iter().filter(|one| one.looks >= LOOKS);
+        found.map(|one| (one.environment, one.why.clone())).collect()
+    };
+    let (before, now) = (closed(before), closed(now));
+    for (environment, why) in now.iter().filter(|(environment, _)| !before.contains_key(environment)) {
+        let environment = environment.as_str();
+        tracing::error!(environment, why, "the store's writes are not durable enough: money and changes get 503");
+    }
+    for environment in before.keys().filter(|environment| !now.contains_key(environment)) {
+        tracing::info!(environment = environment.as_str(), "the store's writes are durable again");
+    }
+}
+
 async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStore {
     let refusal = node.store.refusal().await;
-    let (mut stops, mut unread) = (Vec::new(), Vec::new());
+    let (mut stops, mut unread, mut undurable) = (Vec::new(), Vec::new(), Vec::new());
     let mut fault = None;
     for environment in environments {
         match stops_of(node, *environment).await {
             Ok(found) => {
+                undurable.extend(undurable_store(node, *environment).await);
                 for (freeze, since) in found {
                     match freeze {
                         Freeze::Reads(owner) => unread.push((*environment, owner)),
@@ -287,7 +325,19 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
     };
     let now = node.clock.elapsed();
     let fenced = environments.iter().filter_map(|one| Some((*one, node.fence.open_at(*one, now).err()?))).collect();
-    WatchedStore { state, stops, fenced, unread }
+    if state != StoreCondition::Up {
+        // This says more.
+        undurable.clear();
+    }
+    WatchedStore { state, stops, undurable, fenced, unread }
+}
+
+/// Returns why what the store has could be undone, if it could.
+async fn undurable_store(node: &Node, environment: Environment) -> Option<UndurableStore> {
+    let why = text(&node.store.is_durable(environment).await.err()?);
+    let before = node.watched.seen.load();
+    let before = before.undurable.iter().find(|one| one.environment == environment).map_or(0, |one| one.looks);
+    Some(UndurableStore { environment, why, looks: before.saturating_add(1) })
 }
 
 /// Returns the freezes of an environment, each with its time.

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::expiry::NameSet;
 use super::field_form::Sort;
-use crate::base::normal::{is_uuid, shown_wallet};
-
-/// How many letters at each end of an address people compare at least.
-const SEEN_LETTERS: usize = 3;
+use crate::base::normal::seen_ends;
 
 /// The lists that contain a user, a wallet or an account, by its normal form.
 #[derive(Clone, Debug, Default)]
@@ -33,17 +30,11 @@ impl ListNames {
 
     /// Returns a listed address that a person could take this one for: another one that begins and ends like it.
     pub fn look_alike(&self, name: &str) -> Option<&str> {
-        if self.0.contains_key(name) || is_uuid(name) {
+        if self.0.contains_key(name) {
             return None;
         }
-        let ends = |name: &str| {
-            let shown = shown_wallet(name);
-            let letters = shown.strip_prefix("0x").unwrap_or(&shown).to_ascii_lowercase();
-            let last = letters.len().checked_sub(SEEN_LETTERS)?;
-            Some((letters.get(..SEEN_LETTERS)?.to_owned(), letters.get(last..)?.to_owned()))
-        };
-        let own = ends(name)?;
-        self.0.keys().map(String::as_str).find(|known| !is_uuid(known) && ends(known).as_ref() == Some(&own))
+        let own = seen_ends(name)?;
+        self.0.keys().map(String::as_str).find(|known| seen_ends(known).as_ref() == Some(&own))
     }
 
     /// Returns every listed name with its lists.

@@ -510,6 +510,8 @@ interface EarlierPayments {
   paid: { count: number; amount: string | null };
   since: string | null;
   reading: boolean;
+  /** An address that was paid, and for which one could take the destination; null members are not shown to this person. */
+  lookAlike: { name: string | null; payment: string | null; at: string | null } | null;
 }
 
 /** A child of an element: false, null and undefined are left out, lists are flattened. */

@@ -169,6 +169,19 @@ test("sums that are not complete yet say so, and are read again", async () => {
   assertNoProblems(page);
 });
 
+test("a payment that is still to be read is waited for, and not called unknown", async () => {
+  const page = await signIn(browser, gate, "v-11", ["viewer"], { expects: [/status of 503/] });
+  const one = /\/sluice\/v1\/payments\/production\/paid-1$/;
+  const message = "the gate still reads its audit log, and has not met this payment yet; try again shortly.";
+  const json = { error: { code: "OVERLOADED", message } };
+  await page.route(one, (route) => route.fulfill({ status: 503, json }));
+  await goTo(page, gate, "#/payments/production/paid-1");
+  await page.getByText("The gate still reads its audit log, and has not met this payment yet").waitFor();
+  await page.unroute(one);
+  await page.getByRole("heading", { name: "10.25 USDT" }).waitFor();
+  assertNoProblems(page);
+});
+
 test("the statement of a day says what was sent, and is exported", async () => {
   const page = await signIn(browser, gate, "v-5", ["viewer"]);
   await page.getByRole("link", { name: "Payments" }).click();
@@ -210,6 +223,9 @@ test("what is dangerous stands first, in the row, in the hold and in the dialog"
 });
 
 test("the overview tells what was paid in a chart and in a table", async () => {
+  // Production is frozen by now.
+  const denied = swapBody("denied-1", "20000000");
+  assert.equal((await gate.call("/v2/wallets/swaps", denied, { environment: "sandbox" })).status, 403);
   const page = await signIn(browser, gate, "v-3", ["viewer"]);
   await page.getByRole("link", { name: "Overview" }).click();
   const paid = page.locator("section").filter({ has: page.locator("#paid") });
@@ -219,6 +235,15 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   await paid.getByRole("cell", { name: "createSwap" }).waitFor();
   await page.getByRole("heading", { name: "Needs you" }).waitFor();
   await page.getByRole("heading", { name: "Unusual in 7 days" }).waitFor();
+  // What is counted there is what its link lists.
+  const shown = page.getByRole("link", { name: /^[0-9]+ refused$/ });
+  const count = (await shown.innerText()).split(" ")[0];
+  await shown.click();
+  await page.getByText(count === "1" ? "1 payment" : `${count} payments`, { exact: true }).waitFor();
+  assert.equal(await page.getByLabel("Status").inputValue(), "refused");
+  const from = new Date(Date.now() - 6 * 86_400_000).toISOString().slice(0, 10);
+  assert.equal(await page.getByLabel("From (UTC)").inputValue(), from);
+  await page.getByRole("button", { name: "Clear" }).click();
   assertNoProblems(page);
 });
 

@@ -222,3 +222,61 @@ test("the page says since when earlier payments count", async () => {
     assertNoProblems(page);
   }
 });
+
+test("an address that looks like a paid one, in no list, is told first: in the row, in the hold and in the dialog", async () => {
+  const paid = "0xABCde00000000000000000000000000000000fed".toLowerCase();
+  const alike = `0xabc${"9".repeat(34)}fed`;
+  const to = (/** @type {string} */ walletAddress) => ({
+    destination: { chain: "POLYGON", currency: "usdc", walletAddress },
+  });
+  assert.equal((await gate.swap("genuine", "40", to(paid))).status, 201);
+  // A trial in the sandbox makes no address known.
+  const trial = await gate.call("/v2/wallets/swaps", swapBody("trial", "40", to(`0x7a7${"1".repeat(34)}7a7`)), {
+    environment: "sandbox",
+  });
+  assert.equal(trial.status, 201);
+  assert.equal((await gate.swap("false-friend", "2222", to(alike))).status, 202);
+  assert.equal((await gate.swap("new-friend", "2223", to(`0x7a7${"2".repeat(34)}7a7`))).status, 202);
+  const page = await signIn(browser, gate, "ops-1");
+  await page.getByRole("link", { name: "Queue" }).click();
+  const row = (/** @type {string} */ amount) => page.locator(".rows li").filter({ hasText: amount });
+  await row("2,222 USDT").getByText("Looks like a paid address, and is not").waitFor();
+  await row("2,222 USDT").getByRole("link", { name: "genuine paid the address that it looks like, " }).waitFor();
+  assert.equal(await row("2,223 USDT").getByText("Looks like").count(), 0);
+  await row("2,222 USDT").locator("a.row").click();
+  const risk = page.locator("article.hold .risk");
+  const words =
+    /^Danger: This address begins and ends like 0x[0-9a-fA-F]{40}, which genuine paid, and is another one: /;
+  await risk.getByRole("listitem").first().filter({ hasText: words }).waitFor();
+  assert.equal(await risk.locator(".unlike mark").count(), 34);
+  await page.getByRole("button", { name: "Approve…" }).click();
+  const link = page.getByRole("dialog").getByRole("link", { name: "which genuine paid, and is another one" });
+  await link.waitFor();
+  await page.keyboard.press("Escape");
+  await risk.getByRole("link", { name: "which genuine paid" }).click();
+  await page.getByRole("heading", { name: "genuine" }).waitFor();
+  assertNoProblems(page);
+});
+
+test("a hold asks again while earlier payments are being read", async () => {
+  const to = wallet("c");
+  assert.equal((await to.swap("asked-1", "900")).status, 201);
+  const hold = await to.hold("asked-2", "1200");
+  const page = await signIn(browser, gate, "ops-3");
+  await alterResponses(page, HOLD, (answer) => ({ ...answer, earlier: { ...answer.earlier, reading: true } }));
+  const risk = await riskOf(page, hold);
+  await risk.getByText("Check: Earlier payments are still being read.").waitFor();
+  // A row says it, too, and looks again by itself.
+  const unread = (/** @type {any} */ one) => ({ ...one, earlier: { ...one.earlier, reading: true } });
+  await alterResponses(page, HOLDS, (answer) => ({ ...answer, holds: answer.holds.map(unread) }));
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByRole("link", { name: "Queue" }).click();
+  const badge = page.locator(`a.row[data-id="${hold.id}"]`).getByText("Earlier payments still being read");
+  await badge.waitFor();
+  await page.unroute(HOLDS);
+  await badge.waitFor({ state: "detached" });
+  await riskOf(page, hold);
+  await page.unroute(HOLD);
+  await risk.getByText("Earlier payments are still being read.").waitFor({ state: "detached" });
+  assertNoProblems(page);
+});

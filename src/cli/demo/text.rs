@@ -66,7 +66,7 @@ OPS_3={of_ops}
 FINANCE_1={of_finance}
 export SLUICE_CONSOLE='{console}' SLUICE_TOKEN={of_ops}
 export PATH='{programs}':"$PATH"
-swap() {{ curl -i -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+swap() {{ curl -sSi -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
   -d "{{\"requestId\": \"$1\", \"source\": {{\"chain\": \"POLYGON\", \"currency\": \"usdt\", \"amount\": \"$2\"}}, \"destination\": {{\"chain\": \"POLYGON\", \"currency\": \"usdc\", \"walletAddress\": \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"}}}}" \
   '{production}/v2/wallets/swaps'; }}
 "#

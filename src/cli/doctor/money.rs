@@ -123,6 +123,8 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
         "policies-not-run" => {
             "give this gate the software and the configuration of the gate that put the policies in force".to_owned()
         }
+        "store-not-durable" => super::START_REPLICAS.to_owned(),
+        "fence" => super::START_SENTINELS.to_owned(),
         "store-away" | "store-refuses-writes" => "check the store: its process, its disk and the network".to_owned(),
         "keys-unknown" => "check that the gate reaches the issuers of tokens".to_owned(),
         "upstream-unknown" => "check the name resolution of the gate's machine".to_owned(),

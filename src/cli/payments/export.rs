@@ -64,6 +64,13 @@ impl ExportPaymentsArgs {
             let told = || json!({ "files": written.files, "since": written.since });
             print(&self.way.output.text(String::new, told, Some("files")))?;
         }
+        if ended.is_ok() && written.files.iter().all(|file| file["rows"] == 0) && !written.files.is_empty() {
+            let hint = match self.filter.scope.to {
+                Some(_) => "; `--to` is the destination of payments, and `--folder` where files go",
+                None => "",
+            };
+            complain(format_args!("sluice: nothing matches these filters{hint}"));
+        }
         if let Some(since) = written.since.as_str() {
             complain(format_args!("sluice: payments before {since} are not in this export"));
         }

@@ -217,7 +217,8 @@ fn sum_in_words(sum: &Value) -> String {
         Some(count) => format!(" ({count} without a value)"),
     };
     let value = usd(sum["value"].as_str().and_then(|value| value.parse().ok()).unwrap_or(0));
-    visible(&format!("sum  {}: {} calls, {amount}{value} USD{unvalued}\n", text_at(sum, "/status"), sum["count"]))
+    let calls = if sum["count"] == 1 { "call" } else { "calls" };
+    visible(&format!("sum  {}: {} {calls}, {amount}{value} USD{unvalued}\n", text_at(sum, "/status"), sum["count"]))
         .replace("\\u{A}", "\n")
 }
 

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::fact::{DecidedCall, FactKind, PaymentFact};
+use super::fact::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
 use super::groups::{MoneySum, PaymentDay, PaymentGroup, PaymentGroups, PaymentTerms};
+use super::paid_parties::PaidParties;
 use super::row::{EntrySpan, PaymentRow, PaymentVote};
 use super::stage::ForeignFact;
 use crate::base::ids::Environment;
@@ -32,6 +33,8 @@ pub(in crate::console) struct PaymentBook {
     names: HashSet<Arc<str>>,
     /// The ends of payments.
     parties: HashSet<Arc<str>>,
+    /// Those of them that were paid.
+    pub paid: PaidParties,
     /// Records that no claim explains, by environment and number of their entry.
     foreign: BTreeMap<(Environment, u64), ForeignFact>,
     /// Payments before this time were dropped.
@@ -48,6 +51,7 @@ impl PaymentBook {
             terms: HashSet::new(),
             names: HashSet::new(),
             parties: HashSet::new(),
+            paid: PaidParties::default(),
             foreign: BTreeMap::new(),
             dropped_before: None,
         }
@@ -181,6 +185,10 @@ impl PaymentBook {
             FactKind::Decided(_) | FactKind::Other => {}
         }
         if row.number > 0 {
+            use PaymentStatus::{Failed, Paid, Returned};
+            if let (Paid | Failed | Returned, Some(to)) = (row.status, &row.to) {
+                self.paid.note((environment, to.clone()), row.number, &name);
+            }
             self.by_time.insert((row.at, row.number, environment), name);
             self.groups.add(row.group(environment), row.sum());
         }
@@ -218,6 +226,8 @@ impl PaymentBook {
         }
         self.terms.retain(|terms| Arc::strong_count(terms) > 1);
         self.names.retain(|name| Arc::strong_count(name) > 1);
+        let rows = &self.rows;
+        self.paid.retain(|key| rows.contains_key(key));
         self.parties.retain(|name| Arc::strong_count(name) > 1);
     }
 }

@@ -20,11 +20,6 @@ impl PaymentDay {
         PaymentDay(at.as_micros().div_euclid(DAY_MICROS))
     }
 
-    /// Returns the day that begins at this time; `None` where none does.
-    pub fn beginning(at: StoreTime) -> Option<PaymentDay> {
-        (at.as_micros().rem_euclid(DAY_MICROS) == 0).then(|| PaymentDay::of(at))
-    }
-
     pub fn begin(self) -> StoreTime {
         StoreTime::of_micros(self.0.saturating_mul(DAY_MICROS))
     }

@@ -1,11 +1,12 @@
 //! The newest payments in memory, as the journal of this gate tells them.
 //!
-//! `reading` reads the journal backwards in bounded parts, `fact` and `stage` read one entry, `book` makes each `row`, and
-//! `groups` sums them.
+//! `reading` reads the journal backwards in bounded parts, `fact` and `stage` read one entry, `book` makes each `row`,
+//! `groups` sums them, and `paid_parties` finds who was paid by the letters of an address.
 
 mod book;
 mod fact;
 mod groups;
+mod paid_parties;
 mod reading;
 mod row;
 mod stage;

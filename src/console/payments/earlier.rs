@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::destinations::spellings;
 use super::filter::own_copy;
-use super::{is_visible, read_book};
+use super::{is_visible, paid_alike, read_book};
 use crate::base::ids::Environment;
 use crate::base::keyed::OperandKey;
 use crate::base::money::Decimal;
@@ -79,14 +79,15 @@ impl EarlierPayments {
         }
     }
 
-    fn to_json(&self, read: &ReadBook) -> Value {
+    fn to_json(&self, read: &ReadBook, look_alike: Value) -> Value {
         let same = |(Reverse((micros, _)), name, status): &(Reverse<(i64, u64)>, String, PaymentStatus)| json!({ "name": name, "status": status.as_str(), "at": moment(StoreTime::of_micros(*micros)) });
         let amount = self.paid.and_then(|paid| paid.amount()).map(|amount| amount.to_string());
         json!({
             "same": self.same.iter().map(same).collect::<Vec<_>>(),
             "paid": { "count": self.paid.map_or(0, |paid| paid.count), "amount": amount },
             "since": read.since().map_or(Value::Null, moment),
-            "reading": read.is_filling(),
+            "reading": read.is_filling() || read.book.paid.has_unread(),
+            "lookAlike": look_alike,
         })
     }
 }
@@ -104,8 +105,12 @@ pub(in crate::console) async fn put_earlier(
             let roles: Vec<&str> = person.roles().collect();
             let is_seen =
                 |environment, terms: &PaymentTerms| is_visible(&inside.visibility, &roles, environment, terms);
+            paid_alike::read_addresses(inside, read);
             let found = find_earlier(&inside.node.operand_key, &queries, &read.book, &is_seen);
-            found.iter().map(|one| one.to_json(read)).collect::<Vec<Value>>()
+            let alike = |query: &EarlierQuery| {
+                paid_alike::find(inside, (query.environment, &query.destination), read, &is_seen)
+            };
+            found.iter().zip(&queries).map(|(one, query)| one.to_json(read, alike(query))).collect::<Vec<Value>>()
         });
         let mut found = found.await.unwrap_or_default().into_iter();
         for hold in holds.iter_mut().filter(|hold| hold.earlier.is_some()) {

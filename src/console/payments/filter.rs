@@ -133,21 +133,23 @@ impl PaymentFilter {
         }
     }
 
-    /// Whether all payments of a group are wanted, or none: the filter asks for nothing else than what they share.
+    /// Whether all payments of a group are wanted, or none, on a day that is wanted whole: the filter asks for nothing else
+    /// than what they share.
     pub fn is_of_groups(&self) -> bool {
-        let is_whole_day = |at: Option<StoreTime>| at.is_none_or(|at| PaymentDay::beginning(at).is_some());
         let PaymentFilter { destination, least, most, text, is_first, .. } = self;
-        is_whole_day(self.from)
-            && is_whole_day(self.until)
-            && !is_first
-            && (destination.is_none() && least.is_none() && most.is_none() && text.is_none())
+        !is_first && destination.is_none() && least.is_none() && most.is_none() && text.is_none()
     }
 
-    /// Whether the payments of a group are wanted, where [`PaymentFilter::is_of_groups`] holds.
+    /// Whether the payments of a group are wanted, or those of a part of its day, where [`PaymentFilter::is_of_groups`] holds.
     pub fn matches_group(&self, group: &PaymentGroup) -> bool {
         self.matches_terms(group.environment, group.status, &group.terms)
-            && self.from.is_none_or(|from| group.day.begin() >= from)
+            && self.from.is_none_or(|from| group.day.end() > from)
             && self.until.is_none_or(|until| group.day.begin() < until)
+    }
+
+    /// Whether all times of a day are wanted.
+    pub fn wants_whole(&self, day: PaymentDay) -> bool {
+        self.from.is_none_or(|from| day.begin() >= from) && self.until.is_none_or(|until| day.end() <= until)
     }
 
     fn matches_terms(&self, environment: Environment, status: PaymentStatus, terms: &PaymentTerms) -> bool {

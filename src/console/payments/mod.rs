@@ -6,6 +6,7 @@
 //! | `tally` | exact sums, and the rows of a page |
 //! | `destinations` | names and addresses of the ends |
 //! | `earlier` | earlier payments to the destinations of holds |
+//! | `paid_alike` | paid addresses that look like the destinations of holds |
 //! | `entry_money` | the money that the calls of audit entries move |
 //! | `rows` | a payment as JSON |
 //! | `statement` | what was sent, ended and is open on one day |
@@ -16,6 +17,7 @@ mod earlier;
 mod entry_money;
 mod export;
 mod filter;
+mod paid_alike;
 mod rows;
 mod statement;
 mod tally;
@@ -137,11 +139,21 @@ impl PaymentQuery {
             }
             return tally;
         }
-        let mut days: BTreeSet<PaymentDay> = BTreeSet::new();
+        let (mut days, mut parts) = (BTreeSet::new(), BTreeSet::new());
         for (group, sum) in book.groups() {
             if self.filter.matches_group(group) && is_seen(group.environment, &group.terms) {
-                tally.add(group.status, &group.terms, *sum);
                 days.insert(group.day);
+                if self.filter.wants_whole(group.day) {
+                    tally.add(group.status, &group.terms, *sum);
+                } else {
+                    parts.insert(group.day);
+                }
+            }
+        }
+        for (key, row) in parts.into_iter().flat_map(|day| book.payments_of_day(day, None)) {
+            looked_at(row);
+            if is_wanted(key, row) {
+                tally.add(row.status, &row.terms, row.sum());
             }
         }
         for (key, row) in self.candidates(days, book) {
@@ -224,7 +236,7 @@ pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
         let roles: Vec<&str> = person.roles().collect();
         let Some(row) = read.book.row(&key).filter(|row| is_visible(&inside.visibility, &roles, key.0, &row.terms))
         else {
-            return unknown();
+            return if read.is_filling() { still_reading(read) } else { unknown() };
         };
         let catalog = inside.catalog();
         let maker = RowMaker { inside, catalog: &catalog, names: &names };
@@ -268,6 +280,16 @@ pub(super) async fn by_day(server: &ConsoleServer, asked: &ActRequest) -> Reply 
     .await
 }
 
+/// Says that a payment may be among those that are still to be read.
+fn still_reading(read: &ReadBook) -> Reply {
+    let back_to = read.since().map(moment);
+    let back_to =
+        back_to.as_ref().and_then(Value::as_str).map_or_else(String::new, |at| format!(", back to {at} so far"));
+    let message =
+        format!("the gate still reads its audit log{back_to}, and has not met this payment yet; try again shortly.");
+    error_json(Code::Overloaded, &message, None)
+}
+
 /// Says which payments an answer is about.
 fn put_extent(answer: &mut Value, inside: &ConsoleState, read: &ReadBook) {
     let extent = [
@@ -292,13 +314,13 @@ async fn with_book(
     server: &ConsoleServer,
     answer: impl FnOnce(&ConsoleState, &ReadBook) -> Reply + Send + 'static,
 ) -> Reply {
-    read_book(server, answer).await.unwrap_or_else(|refusal| *refusal)
+    read_book(server, |inside, read| answer(inside, read)).await.unwrap_or_else(|refusal| *refusal)
 }
 
 /// Returns what is found in the book of payments, after it was read as far as one answer may take.
 async fn read_book<T: Send + 'static>(
     server: &ConsoleServer,
-    find: impl FnOnce(&ConsoleState, &ReadBook) -> T + Send + 'static,
+    find: impl FnOnce(&ConsoleState, &mut ReadBook) -> T + Send + 'static,
 ) -> Result<T, Box<Reply>> {
     let (inside, index): (ConsoleState, Arc<PaymentIndex>) = (server.inside.clone(), server.payments.clone());
     let room = timeout(ROOM_WAIT, server.readers.clone().acquire_owned()).await;
@@ -308,8 +330,8 @@ async fn read_book<T: Send + 'static>(
     };
     let reading = tokio::task::spawn_blocking(move || {
         let _room = room;
-        let read = index.caught_up(&inside.catalog())?;
-        Ok::<_, std::io::Error>((find(&inside, &read), read.is_filling()))
+        let mut read = index.caught_up(&inside.catalog())?;
+        Ok::<_, std::io::Error>((find(&inside, &mut read), read.is_filling()))
     });
     match reading.await {
         Ok(Ok((found, is_filling))) => {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::destinations::{DestinationNames, stated_movement};
 use crate::adapters::audit::line_at;
 use crate::audit::{AuditLine, Hash, LineBody, read_line};
-use crate::catalog::Catalog;
+use crate::base::normal;
+use crate::catalog::{Catalog, Party};
 use crate::console::payment_index::{PaymentKey, PaymentRow};
 use crate::console::render::{moment, shown_as};
 use crate::console::state::ConsoleState;
@@ -20,14 +21,10 @@ pub(super) struct RowMaker<'i> {
 impl RowMaker<'_> {
     /// Returns the JSON of a payment, and the hash of the entry that decided it, which is the same in the journals of all gates; blocks.
     pub fn row(&self, key: &PaymentKey, row: &PaymentRow) -> (Value, Option<Hash>) {
-        let ConsoleState { audit_folder, node, seals, .. } = self.inside;
-        let line = line_at(audit_folder, &node.id, row.place).ok().flatten().and_then(|line| read_line(&line).ok());
-        // Where the file was moved away, another line can be there.
-        let line =
-            line.filter(|line| matches!(&line.body, LineBody::Entry(entry) if entry.number.as_u64() == row.number));
+        let line = deciding_line(self.inside, row);
         let hash = line.as_ref().map(AuditLine::content);
         let stated = line.and_then(|line| match line.body {
-            LineBody::Entry(entry) => stated_movement(seals, self.catalog, key, row, &entry),
+            LineBody::Entry(entry) => stated_movement(&self.inside.seals, self.catalog, key, row, &entry),
             LineBody::Header(_) => None,
         });
         let (environment, claim) = key;
@@ -64,4 +61,27 @@ impl RowMaker<'_> {
         });
         (json, hash)
     }
+}
+
+/// Returns the journal's line of the entry that decided a payment; blocks.
+fn deciding_line(inside: &ConsoleState, row: &PaymentRow) -> Option<AuditLine> {
+    let line = line_at(&inside.audit_folder, &inside.node.id, row.place).ok().flatten()?;
+    // Where the file was moved away, another line can be there.
+    let is_its = |line: &AuditLine| matches!(&line.body, LineBody::Entry(entry) if entry.number.as_u64() == row.number);
+    read_line(&line).ok().filter(is_its)
+}
+
+/// Returns the address to which a payment went, in its normal form; `None` where it went to none, or its bytes cannot be
+/// read; blocks.
+pub(super) fn paid_address(
+    inside: &ConsoleState,
+    catalog: &Catalog,
+    key: &PaymentKey,
+    row: &PaymentRow,
+) -> Option<String> {
+    let LineBody::Entry(entry) = deciding_line(inside, row)?.body else { return None };
+    let Party { account, external_wallet, wallet, .. } =
+        stated_movement(&inside.seals, catalog, key, row, &entry)?.destination;
+    let address = [account, external_wallet, wallet].into_iter().flatten().find(|name| !normal::is_uuid(name))?;
+    Some(normal::wallet(None, address))
 }

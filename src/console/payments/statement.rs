@@ -4,7 +4,7 @@
 //! Each line adds up: the payments that were open when the day began, with those that were sent or reopened, less those
 //! that ended, are those that are open or unknown when the day ends. The next day begins with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::civil::Date;
@@ -19,7 +19,9 @@ use crate::base::ids::{Environment, OperationId};
 use crate::base::money::Decimal;
 use crate::base::word_enum::word_enum;
 use crate::catalog::{Catalog, Violation};
-use crate::console::payment_index::{ForeignFact, PaymentKey, PaymentRow, PaymentStage, ReadBook, StageMark};
+use crate::console::payment_index::{
+    ForeignFact, PaymentKey, PaymentRow, PaymentStage, PaymentTerms, ReadBook, StageMark,
+};
 use crate::console::person::Person;
 use crate::console::render::{moment, unknown_parameter};
 use crate::console::request::{ActRequest, violated};
@@ -186,9 +188,13 @@ impl StatementQuery {
         let roles: Vec<&str> = person.roles().collect();
         let catalog = inside.catalog();
         let filtered = self.filter.on(&read.book);
+        // Few terms are looked up, and many payments have them.
+        let mut followed: HashMap<*const PaymentTerms, bool> = HashMap::new();
         let seen = read.book.rows().filter(|(key, row)| filtered.matches(key, row));
         for (key, row) in seen.filter(|(key, row)| is_visible(&inside.visibility, &roles, key.0, &row.terms)) {
-            statement.add(key, row, is_followed(&catalog, &row.terms.operation));
+            let of_operation = || is_followed(&catalog, &row.terms.operation);
+            let is_followed = *followed.entry(Arc::as_ptr(&row.terms)).or_insert_with(of_operation);
+            statement.add(key, row, is_followed);
         }
         let is_of = |fact: &&ForeignFact| {
             self.filter.matches_foreign(fact) && inside.visibility.shows(&roles, fact.environment, None)
@@ -210,7 +216,10 @@ impl DayStatement {
 
     /// Takes a payment in.
     pub fn add(&mut self, key: &PaymentKey, row: &PaymentRow, is_followed: bool) {
-        let mut columns = columns_of(&row.stages, is_followed, self.begin, self.end);
+        let mut columns = match is_over(&row.stages, is_followed, self.begin) {
+            true => Vec::new(),
+            false => columns_of(&row.stages, is_followed, self.begin, self.end),
+        };
         if row.problem().is_some_and(|at| at >= self.begin && at < self.end) {
             columns.push(StatementColumn::Foreign);
         }
@@ -306,6 +315,21 @@ fn sums_json(sums: &ColumnSums) -> Value {
         (column.as_str().to_owned(), sum)
     };
     Value::Object(StatementColumn::ALL.map(one).into_iter().collect::<Map<_, _>>())
+}
+
+/// Whether a payment certainly ended before a day, so that no column of it counts it: nearly all payments have.
+fn is_over(stages: &[StageMark], is_followed: bool, begin: StoreTime) -> bool {
+    let is_of_list = |mark: &StageMark| {
+        use PaymentStage::{Failed, Open, Returned, Settled};
+        matches!(mark.stage, Open | Settled | Failed | Returned)
+    };
+    let Some(last) = stages.iter().max_by_key(|mark| (mark.at, mark.number)) else { return true };
+    let has_ended = match last.stage {
+        // What the list showed before stands.
+        PaymentStage::Executed => !is_followed && !stages.iter().any(is_of_list),
+        stage => matches!(standing_of(stage, is_followed), Standing::Ended(_)),
+    };
+    last.at < begin && has_ended
 }
 
 /// Returns the columns that count a payment on a day.

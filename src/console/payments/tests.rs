@@ -75,6 +75,8 @@ fn filters() -> Vec<PaymentFilter> {
         PaymentFilter { from: Some(day(7)), until: Some(day(9)), ..all() },
         PaymentFilter { from: Some(at(200)), ..all() },
         PaymentFilter { least: Decimal::parse("600").ok(), ..all() },
+        PaymentFilter { from: Some(at(100)), until: Some(at(450)), caller: Some("erp".to_owned()), ..all() },
+        PaymentFilter { from: Some(at(100)), until: Some(at(103)), ..all() },
     ]
 }
 
@@ -90,6 +92,9 @@ fn the_first_page_costs_what_it_shows() {
     let [a_day, nobody] = [4, 3].map(|nth| page(&query(filters()[nth].clone(), PaymentOrder::Time), &book));
     assert!(a_day.0.len() == 48 && a_day.2 == 48, "{}", a_day.2);
     assert_eq!((nobody.0.len(), nobody.2), (0, 0));
+    // Of the day on which the time begins, each payment is looked at.
+    let (_, _, looked_at) = page(&query(filters()[5].clone(), PaymentOrder::Time), &book);
+    assert!(looked_at <= 24 + 51, "{looked_at}");
     assert!(book.groups().count() < count, "groups have several payments");
 }
 

@@ -1,7 +1,7 @@
 // Draws the bars of limits and the columns of decisions. Each chart also says in words what it shows.
 
 import { h, svg, table } from "./dom.js";
-import { formatTime, formatUnits, formatUsd, shorten } from "./words.js";
+import { formatTime, formatUnits, formatUsd, groupDigits, shorten } from "./words.js";
 
 /**
  * Draws a limit: the units in use, those of them that are in flight, and those that a call would add.
@@ -78,11 +78,13 @@ export function drawDecisions(buckets) {
       return svg(
         "rect",
         { class: verdict, x: at * each + gap / 2, y: foot, width: Math.max(1, each - gap), height: tall },
-        svg("title", {}, `${formatTime(bucket.at)}: ${bucket[verdict]} ${label.toLowerCase()}`),
+        svg("title", {}, `${formatTime(bucket.at)}: ${groupDigits(bucket[verdict])} ${label.toLowerCase()}`),
       );
     });
   });
-  const summary = VERDICTS.map(([verdict, label]) => `${total(verdict)} ${label.toLowerCase()}`).join(", ");
+  const summary = VERDICTS.map(([verdict, label]) => `${groupDigits(total(verdict))} ${label.toLowerCase()}`).join(
+    ", ",
+  );
   return h(
     "figure",
     { class: "decisions" },
@@ -101,7 +103,7 @@ export function drawDecisions(buckets) {
       "div",
       { class: "axis muted" },
       h("span", {}, buckets.length > 0 ? formatTime(buckets[0].at) : ""),
-      h("span", {}, `highest: ${most}`),
+      h("span", {}, `highest: ${groupDigits(most)}`),
       h("span", {}, "now"),
     ),
     h(
@@ -112,7 +114,7 @@ export function drawDecisions(buckets) {
           "span",
           { class: `key ${verdict}` },
           h("span", { class: "swatch", "aria-hidden": "true" }),
-          `${total(verdict)} ${label.toLowerCase()}`,
+          `${groupDigits(total(verdict))} ${label.toLowerCase()}`,
         ),
       ),
     ),
@@ -153,7 +155,7 @@ export function drawMoney(days) {
     return svg(
       "rect",
       { class: "allowed", x: at * each + gap / 2, y: height - tall, width: Math.max(1, each - gap), height: tall },
-      svg("title", {}, `${day}: ${formatUsd(value)} in ${count}`),
+      svg("title", {}, `${day}: ${formatUsd(value)} in ${groupDigits(count)}`),
     );
   });
   const total = sums.reduce((sum, { value }) => sum + value, 0n);

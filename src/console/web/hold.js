@@ -25,6 +25,8 @@ import {
 /** @typedef {{ state: string, status?: number }} SentState the state of a request that was sent */
 
 const OPEN = ["pending", "approved"];
+/** When to ask again while the gate still reads earlier payments. */
+const READING_MS = 1_000;
 
 /**
  * @param {App} app
@@ -38,6 +40,8 @@ export function view(app, id) {
   let seen = null;
   let isClosed = false;
   let wantsFocus = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let again;
 
   async function load() {
     if (!/^[0-9a-f]{32}$/.test(id)) {
@@ -60,6 +64,8 @@ export function view(app, id) {
       return;
     }
     if (!isClosed) await draw(hold);
+    clearTimeout(again);
+    if (hold.earlier?.reading && !isClosed) again = setTimeout(load, READING_MS);
   }
 
   /** @param {Hold} hold */
@@ -125,6 +131,7 @@ export function view(app, id) {
     },
     close() {
       isClosed = true;
+      clearTimeout(again);
     },
   };
 }

@@ -61,14 +61,15 @@ export function needsMe(app) {
 /**
  * @param {string} number
  * @param {string} words
- * @param {string} href
+ * @param {string | null} href
  * @param {string | null} [due]
  */
 function figure(number, words, href, due) {
+  const text = [h("strong", { class: "number large" }, number), ` ${words}`];
   return h(
     "li",
     {},
-    h("a", { href }, h("strong", { class: "number large" }, number), ` ${words}`),
+    href ? h("a", { href }, text) : text,
     due && h("span", { class: "muted" }, ", the first with ", h("span", { "data-left": due }, timeLeft(due).text)),
   );
 }
@@ -219,22 +220,23 @@ export function odd(source) {
       const { usage, rates } = await source.get();
       const isTight = (/** @type {Usage} */ one) => one.used > 0 && one.used >= 0.8 * one.max;
       return {
+        from,
         counts,
         reading,
         tight: usage.filter(isTight).length,
         rates: rates.filter(({ near, limited }) => near + limited > 0),
       };
     },
-    ({ counts, reading, tight, rates }, refresh) => [
+    ({ from, counts, reading, tight, rates }, refresh) => [
       reading && soFar(refresh),
       h(
         "ul",
         { class: "plain figures two" },
         kinds.map(([, query, words], at) => {
           const [[name, value]] = Object.entries(query);
-          return figure(groupDigits(counts[at]), words, `#/payments/only/${name}/${value}`);
+          return figure(groupDigits(counts[at]), words, `#/payments/only/${name}/${value}/from/${from}`);
         }),
-        figure(groupDigits(tight), `${tight === 1 ? "limit" : "limits"} at least 80 % full`, "#/overview"),
+        figure(groupDigits(tight), `${tight === 1 ? "limit" : "limits"} at least 80 % full`, null),
       ),
       rates.map(({ rate, near, limited }) =>
         h(

@@ -9,7 +9,7 @@ import { addFreeze } from "./freezes.js";
 import { entriesOf, entryItem } from "./history.js";
 import { receiptButton } from "./receipts.js";
 import { drawExtent, statementView } from "./statement.js";
-import { formatTime, formatUsd, groupDigits, personName } from "./words.js";
+import { formatTime, formatUsd, groupDigits, groupSum, personName } from "./words.js";
 
 const PAGE_SIZE = 50;
 /** A list of which the gate still reads older payments loads again after this time. */
@@ -39,9 +39,12 @@ let sort = "time";
  * @param {string[]} path
  * @returns {View}
  */
-export function view(app, [first, second, third]) {
-  if (first === "only" && second in NOTHING && third) {
-    Object.assign(filters, NOTHING, { [second]: third });
+export function view(app, [first, second, ...rest]) {
+  if (first === "only" && second in NOTHING && rest[0]) {
+    // Each filter is followed by its value.
+    const words = [second, ...rest];
+    const wanted = words.flatMap((name, at) => (at % 2 === 0 && name in NOTHING ? [[name, words[at + 1] ?? ""]] : []));
+    Object.assign(filters, NOTHING, Object.fromEntries(wanted));
     history.replaceState(null, "", "#/payments");
   } else if (first === "statement") return statementView();
   else if (first && second) return paymentView(app, first, second);
@@ -268,7 +271,7 @@ function drawSums({ sums, count, reading }) {
         const unvalued = some.reduce((sum, one) => sum + one.unvalued, 0);
         const parts = some
           .filter((sum) => sum.amount !== null && sum.currency !== null)
-          .map((sum) => `${groupDigits(sum.amount ?? "")} ${sum.currency?.toUpperCase()}`);
+          .map((sum) => `${groupSum(sum.amount ?? "")} ${sum.currency?.toUpperCase()}`);
         return h(
           "li",
           {},
@@ -292,6 +295,8 @@ function drawSums({ sums, count, reading }) {
 function paymentView(app, environment, name) {
   const body = h("div", { class: "stack" }, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let again;
   async function refresh() {
     try {
       const path = `${environment}/${encodeURIComponent(name).replaceAll("%3A", ":")}`;
@@ -304,10 +309,13 @@ function paymentView(app, environment, name) {
       last = text;
       fill(body, drawPayment(app, payment), story(entries, note));
     } catch (failure) {
-      if (last === "") fill(body, errorBox(failure, asFailure(failure).status === 404 ? undefined : refresh));
+      const { status } = asFailure(failure);
+      if (last === "") fill(body, errorBox(failure, status === 404 ? undefined : refresh));
+      // The gate still reads its audit log.
+      clearTimeout(again);
+      if (last === "" && status === 503) again = setTimeout(() => element.isConnected && refresh(), READING_MS);
     }
   }
-  refresh();
   const element = h(
     "div",
     { class: "page" },
@@ -315,6 +323,7 @@ function paymentView(app, environment, name) {
     h("h1", { class: "code" }, name),
     body,
   );
+  refresh();
   return { title: name, element, refresh };
 }
 

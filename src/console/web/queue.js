@@ -10,7 +10,7 @@ import {
   countVotes,
   formatAgo,
   formatTime,
-  groupDigits,
+  groupSum,
   missingVotes,
   movement,
   personName,
@@ -26,6 +26,8 @@ const COUNT_WORDS = { mine: "for you", open: "open", approved: "approved", ended
 const SPARE_PAGES = 5;
 /** The search begins this long after the last key. */
 const SEARCH_DELAY_MS = 250;
+/** When to ask again while the gate still reads earlier payments. */
+const READING_MS = 3_000;
 
 /**
  * @param {App} app
@@ -36,6 +38,8 @@ export function view(app) {
   const filters = { whose: isJudge ? "mine" : "open", environment: "", operation: "", words: "", order: "" };
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let typing;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let again;
   /** @type {Set<string>} */
   const operations = new Set();
   /** @type {Hold[]} */
@@ -196,6 +200,9 @@ export function view(app) {
     }
     [holds, next, pages] = [found, after ?? null, upTo];
     draw();
+    clearTimeout(again);
+    if (found.some(({ earlier }) => earlier?.reading))
+      again = setTimeout(() => element.isConnected && refresh(), READING_MS);
   }
 
   function draw() {
@@ -329,7 +336,7 @@ function row(hold, app) {
         "span",
         { class: "why" },
         hold.environment === "sandbox" && badge("Sandbox", "note"),
-        risk.filter(({ href }) => !href).map(({ kind, short }) => badge(short ?? "", kind)),
+        risk.filter(({ href, link }) => !href || link).map(({ kind, short }) => badge(short ?? "", kind)),
         h(
           "span",
           { class: "text" },
@@ -353,7 +360,9 @@ function row(hold, app) {
       ),
     ),
     // The row is one link: those to earlier payments stand below it.
-    risk.map(({ href, short, at }) => href && h("p", { class: "twin" }, h("a", { href }, short, ago(at)))),
+    risk.map(
+      ({ href, link, short, at }) => href && h("p", { class: "twin" }, h("a", { href }, link ?? short, ago(at))),
+    ),
   );
 }
 
@@ -401,7 +410,7 @@ function sumsOf(holds) {
     const { amounts, currency } = movement(hold);
     if (amounts.length > 0 && currency) sums.set(currency, addAmounts(sums.get(currency) ?? "0", amounts[0]));
   }
-  return [...sums].map(([currency, sum]) => `${groupDigits(sum)} ${currency.toUpperCase()}`).join(" · ");
+  return [...sums].map(([currency, sum]) => `${groupSum(sum)} ${currency.toUpperCase()}`).join(" · ");
 }
 
 /**

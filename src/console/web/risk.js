@@ -10,6 +10,7 @@ import { formatAgo, formatTime, formatUnits, groupDigits, movement, tenthsOfMean
  * @property {string} text
  * @property {string} [short] the same in a few words, for a row of the queue
  * @property {string} [href]
+ * @property {string} [link] the words of the link in a row, where `short` stands there without it
  * @property {string} [at] when that was
  * @property {string[]} [unlike] a name, and the known one that it is not
  */
@@ -36,7 +37,7 @@ export function rowRisk(hold) {
  * @returns {RiskFact[]}
  */
 export function riskOf(hold) {
-  const { destination } = hold;
+  const { destination, earlier } = hold;
   /** @type {RiskFact[]} */
   const facts = [];
   if (destination?.lookAlike) {
@@ -48,6 +49,7 @@ export function riskOf(hold) {
       unlike: destination.name ? [destination.name, name] : undefined,
     });
   }
+  if (earlier?.lookAlike && !destination?.lookAlike) facts.push(paidLookAlike(hold, earlier.lookAlike));
   if (destination && destination.lists.length > 0)
     facts.push({ kind: "good", text: `The destination is in the list ${destination.lists.join(", ")}.` });
   if (hold.newDestination)
@@ -65,6 +67,29 @@ export function riskOf(hold) {
   facts.push(...earlierRisk(hold), ...limitRisk(hold));
   const order = ["bad", "warn", "", "good"];
   return facts.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
+}
+
+/**
+ * Returns that the destination looks like an address that was paid, and is another one.
+ * @param {Hold} hold
+ * @param {NonNullable<EarlierPayments["lookAlike"]>} known
+ * @returns {RiskFact}
+ */
+function paidLookAlike({ destination, environment }, { name, payment, at }) {
+  const short = "Looks like a paid address, and is not";
+  if (!name || !payment || !at) {
+    const text = "This address begins and ends like one that was paid before, and is another one.";
+    return { kind: "bad", text, short };
+  }
+  return {
+    kind: "bad",
+    text: `This address begins and ends like ${name}, which ${payment} paid, and is another one: `,
+    short,
+    link: `${payment} paid the address that it looks like, `,
+    href: `#/payments/${environment}/${encodeURIComponent(payment)}`,
+    at,
+    unlike: destination?.name ? [destination.name, name] : undefined,
+  };
 }
 
 /**
@@ -87,7 +112,7 @@ function earlierRisk({ earlier, environment, ...hold }) {
   const since = earlier.since ? ` count only since ${formatTime(earlier.since)}` : "";
   if (earlier.reading) {
     const text = `Earlier payments${since ? `${since}; older ones` : ""} are still being read.`;
-    facts.push({ kind: "warn", text });
+    facts.push({ kind: "warn", text, short: "Earlier payments still being read" });
   } else if (since) facts.push({ kind: "", text: `Earlier payments${since}: the console has no older ones.` });
   for (const { name, status, at } of earlier.same) {
     const label = statusWord(status).toLowerCase();
@@ -164,7 +189,10 @@ export function ago(at) {
  * @returns {Child[]}
  */
 function differences(name, other) {
-  return [...name].map((letter, at) => (letter === other[at] ? letter : h("mark", {}, letter)));
+  // The case of hex digits is a checksum of the whole address: where it alone differs, the digit is the same.
+  const plain = (/** @type {string} */ text) => (text.startsWith("0x") ? text.toLowerCase() : text);
+  const [own, known] = [plain(name), plain(other)];
+  return [...name].map((letter, at) => (own[at] === known[at] ? letter : h("mark", {}, letter)));
 }
 
 /**

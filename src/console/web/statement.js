@@ -2,7 +2,7 @@
 
 import { asFailure, get, now, post } from "./api.js";
 import { errorBox, field, fill, h, toast } from "./dom.js";
-import { download, formatDay, formatTime, groupDigits, shorten } from "./words.js";
+import { download, formatDay, formatTime, groupDigits, groupSum, shorten } from "./words.js";
 
 /** The sums of a line, and their headings. */
 const SUMS = {
@@ -133,7 +133,7 @@ function lineName({ environment, operation, currency, chain }) {
 function sumCell({ count, amount }) {
   if (count === 0) return null;
   return [
-    h("strong", {}, amount === null ? "no amount" : groupDigits(amount)),
+    h("strong", {}, amount === null ? "no amount" : groupSum(amount)),
     h("span", { class: "muted" }, ` in ${groupDigits(count)}`),
   ];
 }

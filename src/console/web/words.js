@@ -12,6 +12,14 @@ export function groupDigits(digits) {
   return rest === undefined ? parts : `${parts}.${rest}`;
 }
 
+/**
+ * Formats a sum of amounts: one with a single decimal gets another.
+ * @param {string} sum
+ */
+export function groupSum(sum) {
+  return groupDigits(/\.[0-9]$/.test(sum) ? `${sum}0` : sum);
+}
+
 /** @param {number | bigint} microUsd */
 export function formatUsd(microUsd) {
   const units = BigInt(microUsd);

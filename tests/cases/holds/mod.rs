@@ -5,6 +5,7 @@ mod awaited;
 mod callers;
 mod judging;
 mod key_recovery;
+mod look_alikes;
 mod newcomers;
 mod ordered;
 mod path;

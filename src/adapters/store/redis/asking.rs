@@ -83,7 +83,7 @@ impl RedisStore {
         let (answer, counted) = self.heeded(self.shards.of(environment).ask_alone(asked).await)?;
         let is_done = answer.first().is_some_and(|word| word == b"done");
         match counted {
-            Err(why) if is_done => Err(Unanswered::Lost(why)),
+            Err(why) if is_done => Err(Unanswered::Lost(format!("the commit is made, but {why}"))),
             Ok(()) | Err(_) => Ok(answer),
         }
     }
@@ -106,7 +106,7 @@ impl RedisStore {
         };
         let read = self.heeded(self.shards.of(environment).ask_alone(asked).await);
         let (answer, counted) = read.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
-        let is_durable = counted.map_err(|why| StoreFault::Away(format!("what was read may be undone: {why}")));
+        let is_durable = counted.map_err(|why| StoreFault::Away(format!("what was read may be undone: it is {why}")));
         Ok((answer, is_durable))
     }
 

@@ -64,17 +64,17 @@ impl Sure {
             Durability::Acknowledged => Ok(()),
             Durability::Replicated { replicas } => {
                 let count = u64::from_redis_value(counted)?;
-                let lacks = || format!("the commit is made, but on {count} replicas instead of {replicas}");
+                let lacks = || format!("on {count} replicas instead of {replicas}");
                 if count >= replicas { Ok(()) } else { Err(lacks()) }
             }
             Durability::Fsynced => {
                 let (local, _): (u64, u64) = <(u64, u64)>::from_redis_value(counted)?;
-                if local >= 1 { Ok(()) } else { Err("the commit is made, but not on the disk of the Redis".to_owned()) }
+                if local >= 1 { Ok(()) } else { Err("not on the disk of the Redis".to_owned()) }
             }
         })
     }
 }
 
 fn why(error: &RedisError) -> String {
-    format!("the commit is made, but the Redis did not report its replicas: {:?}", error.kind())
+    format!("on replicas that the Redis did not report ({:?})", error.kind())
 }

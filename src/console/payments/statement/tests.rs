@@ -139,3 +139,24 @@ fn a_month_adds_up_and_each_day_carries_over() {
         assert_eq!(whole[&column], marks.fold((0, 0), |sum, cents| (sum.0 + 1, sum.1 + cents)), "{column:?}");
     }
 }
+
+#[test]
+fn what_is_over_counts_in_no_column_and_nearly_all_that_counts_in_none_is_over() {
+    let all = &PaymentStage::ALL;
+    let paths =
+        all.iter().flat_map(|one| all.iter().flat_map(move |two| all.iter().map(move |three| [*one, *two, *three])));
+    let (mut over, mut uncounted) = (0, 0);
+    for (path, is_followed) in paths.flat_map(|path| [(path, true), (path, false)]) {
+        let marks = row("1", &path.map(|stage| (5, stage))).stages;
+        let is_uncounted = columns_of(&marks, is_followed, at(DAY), at(2 * DAY)).is_empty();
+        let is_over = is_over(&marks, is_followed, at(DAY));
+        assert!(is_uncounted || !is_over, "{path:?} {is_followed}");
+        // On its own day it counts.
+        assert!(!super::is_over(&marks, is_followed, at(5)), "{path:?}");
+        over += usize::from(is_over);
+        uncounted += usize::from(is_uncounted);
+    }
+    assert!(over * 10 > uncounted * 8, "{over} of {uncounted}");
+    let paid = row("1", &[(1, PaymentStage::Sending), (2, PaymentStage::Executed)]).stages;
+    assert!(is_over(&paid, false, at(DAY)) && !is_over(&paid, true, at(DAY)));
+}
