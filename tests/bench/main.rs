@@ -29,6 +29,7 @@
 //! | `child` | starts, pins and ends programs, and reads their CPU time |
 //! | `micro` | single steps of the gate inside this process |
 //! | `tokens` | of these, believing tokens |
+//! | `signed` | of these, signed votes, and the tree of the journal |
 //! | `store` | commits on the embedded store |
 //! | `redis` | commits in a Redis |
 //! | `rebuild` | the embedded store from its journal |
@@ -52,6 +53,7 @@ mod rebuild;
 mod redis;
 mod report;
 mod rules;
+mod signed;
 mod store;
 mod tokens;
 mod upstream;

@@ -3,11 +3,16 @@
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Method;
-use sluice::adapters::audit::{AuditFiles, AuditSettings};
+use ring::rand::SystemRandom;
+use ring::signature::Ed25519KeyPair;
+use sluice::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, SigningKey};
 use sluice::adapters::clock::{Stopwatch, SystemClock};
 use sluice::adapters::rate::Local;
 use sluice::base::digest::Fingerprint;
@@ -72,20 +77,24 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
         step("two rates: buckets", || takes(&rates, black_box(&call)).len()),
         step("two rates: buckets and room", take),
     ];
-    for tasks in [1, 64] {
-        steps.extend(append(tasks)?);
+    for (tasks, is_signed) in [(1, false), (64, false), (64, true)] {
+        steps.extend(append(tasks, is_signed)?);
     }
     steps.extend(crate::rules::steps(&catalog)?);
     steps.extend(tokens::steps()?);
+    steps.extend(crate::signed::steps()?);
     Ok(steps)
 }
 
-/// Entries of the audit chain, each waited for until it is on disk, by so many at once.
-fn append(tasks: u64) -> anyhow::Result<[Step; 2]> {
+/// Entries of the audit chain, each waited for until it is on disk, by so many at once; with signed checkpoints of their tree
+/// beside that, if asked for.
+fn append(tasks: u64, is_signed: bool) -> anyhow::Result<[Step; 2]> {
     const EACH: u64 = 200;
     let folder = tempfile::tempdir()?;
     let node = NodeId::parse("bench").context("a name of a node")?;
-    let audit = Arc::new(AuditFiles::open(AuditSettings::of(folder.path(), node.clone()), Arc::new(SystemClock))?);
+    let checkpoints = if is_signed { Some(checkpoints()?) } else { None };
+    let settings = AuditSettings { checkpoints, ..AuditSettings::of(folder.path(), node.clone()) };
+    let audit = Arc::new(AuditFiles::open(settings, Arc::new(SystemClock))?);
     let entry = move |number: u64| {
         Outstanding {
         environment: Environment::Production,
@@ -125,11 +134,20 @@ fn append(tasks: u64) -> anyhow::Result<[Step; 2]> {
         let took = all.get(all.len().saturating_mul(percent) / 100).copied().unwrap_or_default();
         u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
     };
-    let [p50, p99] = match tasks {
-        1 => ["audit append on disk, 1 at a time: p50", "audit append on disk, 1 at a time: p99"],
-        _ => ["audit append on disk, 64 at a time: p50", "audit append on disk, 64 at a time: p99"],
+    let beside = if is_signed { ", signed" } else { "" };
+    let named = |percent: usize| {
+        let name = format!("audit append on disk, {tasks} at a time{beside}: p{percent}");
+        Step { name, nanos: at(percent) }
     };
-    Ok([Step { name: p50.to_owned(), nanos: at(50) }, Step { name: p99.to_owned(), nanos: at(99) }])
+    Ok([named(50), named(99)])
+}
+
+/// A checkpoint each second, as soon as a gate makes one.
+fn checkpoints() -> anyhow::Result<Checkpoints> {
+    let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| anyhow!("no key of Ed25519"))?;
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(made.as_ref()));
+    let key = SigningKey::of_pem(pem.as_bytes()).context("the key cannot be read")?;
+    Ok(Checkpoints { key, every_entries: 1_000, every: Duration::from_secs(1), to_log: false, is_witnessed: false })
 }
 
 /// The quotas that ship, wide enough to let everything pass.

@@ -11,7 +11,7 @@ import { after, test } from "node:test";
 
 import { openBrowser, openPage, openTab, PLAIN_HOST } from "./support/browser.mjs";
 import { Gate, Program, personToken, RULES } from "./support/gate.mjs";
-import { addAuthenticator, CHROMIUM_ALONE, enrol, NO_RSA, untilKnown } from "./support/passkeys.mjs";
+import { addAuthenticator, CHROMIUM_ALONE, enrol, NO_RSA, signAsked, untilKnown } from "./support/passkeys.mjs";
 import { assertNoProblems, confirm, openHold, signIn } from "./support/people.mjs";
 
 /** @typedef {import("./support/browser.mjs").Page} Page */
@@ -117,32 +117,7 @@ test(
     // A page of the gate that has the passkey sign all the same gets nothing by it.
     const seen = { fingerprint: hold.fingerprint, causes: (await shownCauses(gate, hold)).causes };
     const asked = (await gate.callConsole("POST", `holds/${hold.id}/challenge`, personToken("ops-1"), seen)).body;
-    const signature = await page.evaluate(async ({ statement, credentials, nonce }) => {
-      const decode = (/** @type {string} */ text) =>
-        Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
-      const encode = (/** @type {ArrayBuffer} */ bytes) =>
-        btoa(String.fromCharCode(...new Uint8Array(bytes)))
-          .replaceAll("+", "-")
-          .replaceAll("/", "_")
-          .replaceAll("=", "");
-      const challenge = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(statement));
-      const allowCredentials = [{ type: /** @type {"public-key"} */ ("public-key"), id: decode(credentials[0]) }];
-      const publicKey = {
-        challenge,
-        rpId: "localhost",
-        allowCredentials,
-        userVerification: /** @type {"required"} */ ("required"),
-      };
-      const made = /** @type {any} */ (await navigator.credentials.get({ publicKey }));
-      const { authenticatorData, clientDataJSON, signature } = made.response;
-      return {
-        nonce,
-        credential: made.id,
-        authenticatorData: encode(authenticatorData),
-        clientData: encode(clientDataJSON),
-        signature: encode(signature),
-      };
-    }, asked);
+    const signature = await signAsked(page, asked);
     const refused = await gate.callConsole("POST", `holds/${hold.id}/approve`, personToken("ops-1"), {
       ...seen,
       signature,

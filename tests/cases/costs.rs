@@ -1,7 +1,9 @@
 //! What a payment takes, in counts that no load of the machine changes. Speed is measured by `cargo bench`.
 
+use crate::cases::receipts::signing;
 use crate::cases::rules::swap_of;
 use crate::support::clock::wait_until;
+use crate::support::counted_disk::CountedDisk;
 use crate::support::{Caller, Gate, Redis, Setup, Upstream};
 
 /// Two limits that count each payment.
@@ -55,4 +57,40 @@ fn a_payment_takes_two_round_trips_and_few_commands_of_the_redis() {
         assert!(commands <= 5 * MAX_COMMANDS, "{commands} commands for five payments: {:#?}", told.all());
         assert!(bytes <= 5 * MAX_BYTES, "{bytes} bytes for five payments");
     }
+}
+
+/// The names of the journal's files that are synced for its tree: its tiles, its salt and its checkpoints.
+fn is_of_tree(path: &str) -> bool {
+    path.contains(".tree") || path.contains(".salt") || path.contains(".checkpoints")
+}
+
+/// The tree of the journal is kept beside the payments: none waits for a sync of it.
+#[test]
+fn a_signed_journal_adds_no_sync_to_a_payment() {
+    const PAYMENTS: usize = 20;
+    let syncs_of = |change: &dyn Fn(Setup) -> Setup| {
+        let (upstream, disk) = (Upstream::start(), CountedDisk::new());
+        let variables = disk.variables().into_iter();
+        let setup = variables.fold(Setup::of(&upstream), |setup, (name, value)| setup.variable(&name, &value));
+        let gate = change(setup).start().ready();
+        let mut caller = Caller::connect(gate.production());
+        (0..3).for_each(|nth| pays(&gate, &mut caller, &format!("w-{nth}")));
+        let before = disk.syncs().len();
+        assert!(before > 0, "nothing is counted");
+        (0..PAYMENTS).for_each(|nth| pays(&gate, &mut caller, &format!("p-{nth}")));
+        let during = disk.syncs().split_off(before);
+        drop(gate);
+        (during.iter().filter(|path| !is_of_tree(path)).count(), disk.syncs())
+    };
+    let seldom = |setup| signing(setup).set_raw("audit", "checkpoint_seconds", "3600");
+    let often = |setup| signing(setup);
+    let (plain, all) = syncs_of(&|setup| setup);
+    assert!(all.iter().all(|path| !is_of_tree(path)), "{all:#?}");
+    let ((seldom, _), (often, all)) = (syncs_of(&seldom), syncs_of(&often));
+    assert!(all.iter().any(|path| is_of_tree(path)), "{all:#?}");
+    println!(
+        "syncs of {PAYMENTS} payments: {plain} without a tree, {seldom} with one, {often} with a checkpoint each second"
+    );
+    // One more is for what the gate does besides.
+    assert!(plain >= PAYMENTS && seldom <= plain + 2 && often <= plain + 2, "{plain}, {seldom}, {often}");
 }

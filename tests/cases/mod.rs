@@ -33,6 +33,7 @@ mod hostile;
 mod identity;
 mod joining;
 mod long_work;
+mod lying_witness;
 mod managed;
 mod memory;
 mod mended;

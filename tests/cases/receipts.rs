@@ -18,7 +18,7 @@ use crate::support::token::{claims, signed};
 use crate::support::{Act, Answer, Call, Gate, Redis, Setup, Upstream, get, post};
 
 /// A setup that signs a checkpoint each second.
-fn signing(setup: Setup) -> Setup {
+pub(super) fn signing(setup: Setup) -> Setup {
     let setup = setup.set_raw("audit", "checkpoint_key", r#"{ file = "log.pem" }"#);
     assert!(sluice(&["audit", "key", setup.path("log.pem").to_str().unwrap()]).output().unwrap().status.success());
     setup.set_raw("audit", "checkpoint_seconds", "1")

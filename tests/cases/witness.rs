@@ -30,7 +30,7 @@ const EXECUTED: &str = "200 - executed";
 pub(super) struct Witness {
     child: Child,
     pub port: u16,
-    key: String,
+    pub key: String,
 }
 
 impl Witness {
@@ -55,10 +55,15 @@ impl Witness {
 
     /// Writes the list for auditors into a file.
     fn checkpoints(&self, file: &Path) -> String {
+        fs::write(file, self.list()).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// The list for auditors.
+    pub fn list(&self) -> Vec<u8> {
         let answer = get("/checkpoints").send(([127, 0, 0, 1], self.port).into());
         assert_eq!(answer.status, 200, "{answer}");
-        fs::write(file, &answer.body).unwrap();
-        file.to_str().unwrap().to_owned()
+        answer.body
     }
 }
 
@@ -433,6 +438,13 @@ fn a_receipt_proves_a_payment_that_was_deleted_since() {
     let third = Witness::start(of.home.path(), "w3.example", &key);
     let (code, text) = check(&file, &["--witness-key", &third.key]);
     assert!(code == 3 && text.contains("not every given witness signed"), "{text}");
+    let third_too = ["--witness-key", &third.key];
+    let (code, text) = check(&file, &[&third_too[..], &["--witnessed", "2"]].concat());
+    assert!(code == 0 && text.contains("proved:"), "{text}");
+    let (code, text) = check(&file, &[&third_too[..], &["--witnessed", "3"]].concat());
+    assert!(code == 3 && text.contains("fewer of the given witnesses"), "{text}");
+    let (code, text) = check(&file, &["--witnessed", "3"]);
+    assert!(code == 1 && text.contains("as many different"), "{text}");
     let (code, text) = run(&["audit", "receipt", folder.to_str().unwrap(), "--request-id", "nobody-s"]);
     assert!(code == 1 && text.contains("no matching entries"), "{text}");
 }

@@ -8,6 +8,7 @@ pub mod canary;
 pub mod caller;
 pub mod clock;
 pub mod cluster;
+pub mod counted_disk;
 pub mod false_clock;
 pub mod files;
 pub mod gate;

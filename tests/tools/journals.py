@@ -311,8 +311,20 @@ def verify_by_sluice(binary: str, folder: Path, words: Sequence[str | Path]) -> 
     return Verdict(done.returncode, findings, lines, done.stdout + done.stderr)
 
 
-def forge_listings(home: Path, auditor: Auditor, newest: int, listing: str) -> list[tuple[str, str, str, str]]:
-    """Returns what the first witness might list, how this tool's finding begins, and the name of Sluice's."""
+def size_without_checkpoint(folder: Path, newest: int) -> int:
+    """Returns a size of the log of which it has no checkpoint: a slow gate makes one of the first line, too."""
+    notes = [json.loads(line)["checkpoint"] for line in own_checkpoints(folder).read_text().splitlines()]
+    sizes = {read_checkpoint(note).size for note in notes}
+    return next(size for size in range(1, newest) if size not in sizes)
+
+
+def forge_listings(
+    home: Path, auditor: Auditor, newest: int, between: int, listing: str
+) -> list[tuple[str, str, str, str]]:
+    """Returns what the first witness might list, how this tool's finding begins, and the name of Sluice's.
+
+    `between` is a size without a checkpoint.
+    """
     log_key, witness = auditor.log_key, auditor.witnesses[0]
     note = parse_note(json.loads(listing)["checkpoint"])
 
@@ -337,7 +349,7 @@ def forge_listings(home: Path, auditor: Auditor, newest: int, listing: str) -> l
         ("a wrong signature of a witness", with_change(witness.name), "signature", "witness-signature"),
         ("a wrong signature of the log", with_change(log_key.name), "signature", "checkpoint-signature"),
         ("a fork", forged(newest), "root", "forked"),
-        ("a fork of a size without another checkpoint", forged(1), "root", "rewritten"),
+        ("a fork of a size without another checkpoint", forged(between), "root", "rewritten"),
         ("a longer log", forged(newest + 1), "cut", "cut-off"),
         ("another log", listing + as_listing(Note(renamed, [other])), "signature", "other-log"),
     ]

@@ -39,6 +39,7 @@ from journals import (
     own_checkpoints,
     read_lines,
     salted_entries,
+    size_without_checkpoint,
     tree_folder,
     verify_by_sluice,
 )
@@ -367,7 +368,8 @@ def attack(scene: Scene, first: Checkpoint, newest: Checkpoint) -> None:
     check_honest("a witness that saw nothing", forget, ["", listings[1]], 0)
     for one in ATTACKS:
         check(one)
-    forgeries = forge_listings(scene.home, scene.auditor, newest.size, listings[0])
+    between = size_without_checkpoint(scene.folder, newest.size)
+    forgeries = forge_listings(scene.home, scene.auditor, newest.size, between, listings[0])
     for name, listing, begin, finding in forgeries:
         check(Attack(name, lambda _: None, begin, finding), [listing, listings[1]])
     former = check(Attack("a former log", change_salt, "root", ""), more=["--former-log", scene.auditor.log_key.name])

@@ -48,6 +48,15 @@ pub(super) fn read_witness_keys(witnesses: &[String]) -> anyhow::Result<Vec<Note
     Ok(keys)
 }
 
+/// Returns how many of these witnesses must have signed: all, where no number is given.
+pub(super) fn witnesses_needed(number: Option<u8>, witnesses: &[NoteKey]) -> anyhow::Result<usize> {
+    let needed = number.map_or(witnesses.len(), usize::from);
+    if needed > witnesses.len() {
+        bail!("`--witnessed {needed}` needs as many different `--witness-key`");
+    }
+    Ok(needed)
+}
+
 /// Reads the key of a witness: the text itself, or a file with it.
 fn read_witness_key(witness: &str) -> anyhow::Result<NoteKey> {
     let text = match Path::new(witness).is_file() {

@@ -13,7 +13,7 @@ use super::super::{ExitReason, print};
 use super::entries::{EntryFilter, ShownEntry};
 use super::files::{Chosen, checkpoints, chosen, folder_of, manifests, reading};
 use super::forms::{as_json, entry_line};
-use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time};
+use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time, witnesses_needed};
 use crate::adapters::audit::{TreeFolder, kept_salts, read_manifest};
 use crate::audit::{
     Checkpoint, FileSource as _, FoundLine, KeptCheckpoint, LineBody, LineReader, Note, NoteVerdict, Origin,
@@ -54,6 +54,9 @@ pub(super) struct CheckReceiptArgs {
     /// The key of a witness, as it prints it, or a file with it; may be given several times
     #[arg(long = "witness-key", value_name = "KEY|FILE")]
     witnesses: Vec<String>,
+    /// How many of these witnesses must have signed; without a number, all of them
+    #[arg(long, value_name = "NUMBER", requires = "witnesses", value_parser = clap::value_parser!(u8).range(1..=64))]
+    witnessed: Option<u8>,
     /// Text for people, or JSON or CSV for programs
     #[arg(long, value_enum, default_value = "table")]
     output: OutputFormat,
@@ -215,6 +218,7 @@ pub(super) fn check(arguments: &CheckReceiptArgs) -> anyhow::Result<ExitReason> 
     };
     let keys = arguments.keys.iter().map(|path| read_checkpoint_key(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let witnesses = read_witness_keys(&arguments.witnesses)?;
+    let needed = witnesses_needed(arguments.witnessed, &witnesses)?;
     let Some((checkpoint, entries)) = receipt.proved() else {
         return show_verdict(arguments, path, Err("its entries are not under its checkpoint: it was changed"));
     };
@@ -227,10 +231,18 @@ pub(super) fn check(arguments: &CheckReceiptArgs) -> anyhow::Result<ExitReason> 
         NoteVerdict::Signed { at } => *at,
         NoteVerdict::Absent | NoteVerdict::Wrong => None,
     };
-    match verdicts.iter().map(signed_at).collect::<Option<Vec<u64>>>() {
-        Some(times) => show_verdict(arguments, path, Ok((&checkpoint, &times, &entries))),
-        None => show_verdict(arguments, path, Err("not every given witness signed its checkpoint")),
+    // A wrong signature under the name of a witness is no honest note.
+    if verdicts.contains(&NoteVerdict::Wrong) {
+        return show_verdict(arguments, path, Err("a signature of a given witness on its checkpoint is wrong"));
     }
+    let times: Vec<u64> = verdicts.iter().filter_map(signed_at).collect();
+    let too_few = match arguments.witnessed {
+        None => "not every given witness signed its checkpoint",
+        Some(_) => "fewer of the given witnesses signed its checkpoint than must",
+    };
+    let proved =
+        if times.len() < needed { Err(too_few) } else { Ok((&checkpoint, times.as_slice(), entries.as_slice())) };
+    show_verdict(arguments, path, proved)
 }
 
 /// The checkpoint of a receipt, when witnesses signed it, and the entries.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::files::{checkpoints, chosen, folder_of, manifests, reading};
 use super::people::{self, PeopleArgs, ProvedPeople};
-use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time};
+use super::proofs::{checkpoint_lines, read_checkpoint_key, read_witness_keys, shown_time, witnesses_needed};
 use crate::adapters::audit::{TreeFolder, UnfitSnapshot, is_live, kept_salts, newest_snapshot, read_manifest};
 use crate::adapters::clock::SystemClock;
 use crate::audit::{
@@ -75,10 +75,7 @@ pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
     let witnesses = read_witness_keys(&arguments.witnesses)?;
     let former_logs = arguments.former_logs.iter().cloned().collect();
     let mut known = KnownNumbers { witnesses, former_logs, ..KnownNumbers::default() };
-    known.witnesses_needed = arguments.witnessed.map_or(known.witnesses.len(), usize::from);
-    if known.witnesses_needed > known.witnesses.len() {
-        bail!("`--witnessed {}` needs as many different `--witness-key`", known.witnesses_needed);
-    }
+    known.witnesses_needed = witnesses_needed(arguments.witnessed, &known.witnesses)?;
     let report = verified(&arguments.paths, &arguments.checkpoints, &arguments.keys, known)?;
     let people = arguments.people.people.then(|| people::prove(&arguments.paths, &arguments.people)).transpose()?;
     let words = || report_in_words(&report) + &people.as_ref().map(ProvedPeople::in_words).unwrap_or_default();

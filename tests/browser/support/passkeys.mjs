@@ -81,6 +81,39 @@ export async function enrol(page, name) {
 }
 
 /**
+ * Has the authenticator of a page sign what the gate asks for, whatever the page shows; returns it as a vote has it.
+ * @param {Page} page
+ * @param {{ statement: string, credentials: string[], nonce: string, rpId?: string }} asked
+ * @param {"required" | "discouraged"} [userVerification]
+ */
+export function signAsked(page, asked, userVerification = "required") {
+  return page.evaluate(
+    async ({ statement, credentials, nonce, rpId, userVerification }) => {
+      const decode = (/** @type {string} */ text) =>
+        Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
+      const encode = (/** @type {ArrayBuffer} */ bytes) =>
+        btoa(String.fromCharCode(...new Uint8Array(bytes)))
+          .replaceAll("+", "-")
+          .replaceAll("/", "_")
+          .replaceAll("=", "");
+      const challenge = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(statement));
+      const allowCredentials = [{ type: /** @type {"public-key"} */ ("public-key"), id: decode(credentials[0]) }];
+      const publicKey = { challenge, rpId, allowCredentials, userVerification };
+      const made = /** @type {any} */ (await navigator.credentials.get({ publicKey }));
+      const { authenticatorData, clientDataJSON, signature } = made.response;
+      return {
+        nonce,
+        credential: made.id,
+        authenticatorData: encode(authenticatorData),
+        clientData: encode(clientDataJSON),
+        signature: encode(signature),
+      };
+    },
+    { rpId: "localhost", ...asked, userVerification },
+  );
+}
+
+/**
  * Returns for each of these holds which of its votes are signed.
  * @param {Gate} gate
  * @param {{ id: string }[]} holds
