@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::base::ids::Environment;
 use crate::catalog::{Operation, Violation};
 use crate::stations::settle::drift;
-use crate::telemetry::{Gathered, Metrics};
+use crate::telemetry::{GatheringQueue, Metrics};
 
 /// The most answers that wait to be checked.
 const WAITING: usize = 1_024;
@@ -42,7 +42,7 @@ pub struct Observer {
 
 /// Ends the work when nobody can queue an answer any more.
 #[derive(Debug)]
-struct CheckQueue(Arc<Gathered<Vec<Observed>>>);
+struct CheckQueue(Arc<GatheringQueue<Vec<Observed>>>);
 
 impl Drop for CheckQueue {
     fn drop(&mut self) {
@@ -53,7 +53,7 @@ impl Drop for CheckQueue {
 impl Observer {
     /// Makes the observer and its work, which one thread must run.
     pub fn new(metrics: Metrics) -> (Observer, impl FnOnce() + Send + 'static) {
-        let queue = Arc::new(Gathered::new(MOMENT));
+        let queue = Arc::new(GatheringQueue::new(MOMENT));
         let (waiting, counted) = (Arc::clone(&queue), metrics.clone());
         let work = move || {
             while let Some(batch) = waiting.take() {

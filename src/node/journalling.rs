@@ -186,7 +186,9 @@ pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
         let mut fault = None;
         for environment in &Environment::ALL {
             let before = node.audit.highest(*environment);
-            let highest = if is_regular || !node.losses.has_followed(*environment) {
+            // A store that nobody shares waits for no journal.
+            let is_shared = node.others.are_known(*environment);
+            let highest = if is_shared && (is_regular || !node.losses.has_followed(*environment)) {
                 bring_compared(&node, *environment).await
             } else {
                 bring_waiting(&node, *environment).await

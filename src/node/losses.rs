@@ -57,7 +57,7 @@ impl StoreLosses {
 
     /// Notes that the store is whole, in this run of the Redis. After a loss or in another run, it may have entries that this
     /// journal lacks and cannot get.
-    pub fn meets(&self, environment: Environment, run: &str) {
+    pub(super) fn meets(&self, environment: Environment, run: &str) {
         let mut known = self.known();
         let loss = known.entry(environment).or_default();
         if std::mem::take(&mut loss.is_lost) || loss.run != run {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::gathered::Gathered;
+use super::gathering_queue::GatheringQueue;
 
 /// How long a line waits for others.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -23,7 +23,7 @@ struct LineBatch {
 
 /// The place where lines wait; each line is one `write`.
 #[derive(Clone, Debug)]
-pub(super) struct WaitingLines(Arc<Gathered<LineBatch>>);
+pub(super) struct WaitingLines(Arc<GatheringQueue<LineBatch>>);
 
 /// Writes the last lines when it is dropped.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct LogGuard(WaitingLines);
 
 /// Starts the thread that writes.
 pub(super) fn start(mut to: impl Write + Send + 'static) -> io::Result<(WaitingLines, LogGuard)> {
-    let lines = WaitingLines(Arc::new(Gathered::new(MOMENT)));
+    let lines = WaitingLines(Arc::new(GatheringQueue::new(MOMENT)));
     let read = lines.clone();
     let write = move || {
         while let Some(batch) = read.0.take() {

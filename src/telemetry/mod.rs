@@ -3,7 +3,7 @@
 //! Labels are bounded: operations, environments and codes, never a path, a person, a wallet or an amount.
 
 mod fields;
-mod gathered;
+mod gathering_queue;
 mod human;
 mod log;
 mod log_writer;
@@ -13,7 +13,7 @@ mod spans;
 pub mod tally;
 
 pub use fields::FIELDS;
-pub use gathered::Gathered;
+pub use gathering_queue::GatheringQueue;
 pub use log::{ConsoleLine, RequestLine, Times, init, init_in, set_level};
 pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, UnlistedRefusal, Usage};
 pub use progress::{JobProgress, PROGRESS_INTERVAL};

@@ -107,7 +107,6 @@ impl World {
             let last = self.closes_awaiting(&primary, &books, highest.as_u64()).await;
             books.audit.skip(ENVIRONMENT, last).await.unwrap();
         }
-        books.losses.meets(ENVIRONMENT, &primary.name());
         splits.redis.is_met(at, &primary);
         let now = self.clock.elapsed();
         self.fence(at).named(&[ENVIRONMENT], &primary.name(), now);

@@ -67,8 +67,8 @@ local MAX_MARKED = 16384
 local SHOWS_WITHIN = 5 * 1000000
 -- How long the entries wait for a node that left in order, in microseconds.
 local RETURNS_WITHIN = 3600 * 1000000
--- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further. The
--- gates have the same bound.
+-- How far the stored time may be ahead of what a gate expects, in microseconds: somebody else wrote what is further.
+-- The gates have the same bound.
 local AHEAD = 60 * 1000000
 
 -- Checks whether the user may call a command.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A queue of things that are read together, as a `B`.
 #[derive(Debug)]
-pub struct Gathered<B> {
+pub struct GatheringQueue<B> {
     /// How long the reader waits for more, once there is something.
     moment: Duration,
     waiting: Mutex<Waiting<B>>,
@@ -24,9 +24,9 @@ struct Waiting<B> {
     is_read: bool,
 }
 
-impl<B: Default> Gathered<B> {
-    pub fn new(moment: Duration) -> Gathered<B> {
-        Gathered { moment, waiting: Mutex::default(), changed: Condvar::new() }
+impl<B: Default> GatheringQueue<B> {
+    pub fn new(moment: Duration) -> GatheringQueue<B> {
+        GatheringQueue { moment, waiting: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Adds to what waits, and never waits itself for the reader.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn everything_is_read_in_its_order() {
-        let queue = Arc::new(Gathered::<Vec<u32>>::new(MOMENT));
+        let queue = Arc::new(GatheringQueue::<Vec<u32>>::new(MOMENT));
         let reader = {
             let queue = queue.clone();
             thread::spawn(move || std::iter::from_fn(|| queue.take()).flatten().collect::<Vec<_>>())
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_reader_takes_in_one_batch_what_came_while_it_was_busy() {
-        let queue = Gathered::<Vec<u32>>::new(MOMENT);
+        let queue = GatheringQueue::<Vec<u32>>::new(MOMENT);
         for number in 0..3 {
             queue.add(|batch| batch.push(number));
         }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_end_before_everything_is_read_loses_nothing() {
-        let queue = Gathered::<Vec<u32>>::new(PATIENCE);
+        let queue = GatheringQueue::<Vec<u32>>::new(PATIENCE);
         queue.add(|batch| batch.push(1));
         queue.end();
         assert_eq!((queue.take(), queue.take()), (Some(vec![1]), None));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_reader_that_does_not_read() {
-        let queue = Gathered::<Vec<u32>>::new(MOMENT);
+        let queue = GatheringQueue::<Vec<u32>>::new(MOMENT);
         queue.add(|batch| batch.push(1));
         queue.end();
         assert!(!queue.await_read(Duration::ZERO));
