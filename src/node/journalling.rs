@@ -90,7 +90,8 @@ async fn skip_what_is_lost(
     first: &Outstanding,
 ) -> Result<(), RecoverError> {
     let before = Number::new(first.number.as_u64().saturating_sub(1));
-    if follows(first, highest) {
+    // An entry that this journal took meanwhile, and told, may have left the store since.
+    if follows(first, highest) || node.audit.highest(environment) >= before {
         return Ok(());
     }
     if node.losses.is_lost(environment) {
@@ -118,7 +119,7 @@ async fn skip_what_is_lost(
             %environment,
             %highest,
             first = first.number.as_u64(),
-            "the store no longer has the entries behind the end of this journal: it goes on without them; other gates have them"
+            "the store no longer has the entries behind the end of this journal: it goes on without them"
         );
     }
     node.audit.skip(environment, before).await.map_err(RecoverError::Audit)?;
@@ -169,9 +170,9 @@ async fn bring_compared(node: &Node, environment: Environment) -> Result<Number,
     }
     // An entry is in the outbox from its commit on, until this journal has it.
     let waiting = node.store.outbox(environment, highest, 1).await.map_err(RecoverError::Store)?;
-    // A store that was lost meanwhile gave fewer numbers.
+    // A store that was lost meanwhile gave fewer numbers; what this journal took meanwhile may have left.
     let is_same_store = node.store.last(environment).await.map_err(RecoverError::Store)? >= given;
-    if waiting.is_empty() && is_same_store {
+    if waiting.is_empty() && is_same_store && node.audit.highest(environment) < given {
         return Err(numbers_are_wrong(node, environment, highest, given).await);
     }
     Ok(highest)
