@@ -10,7 +10,7 @@ use super::claims::{swap, told};
 use super::console::{ask, console, operator};
 use super::doctor::{findings, json as doctor};
 use super::holds;
-use super::nodes::{read, says, setup};
+use super::nodes::{await_log, read, says, setup};
 use crate::support::clock::{Watch, http_date, wait_until};
 use crate::support::false_clock::FalseClock;
 use crate::support::upstream::Reserved;
@@ -186,7 +186,7 @@ fn a_redis_whose_clock_is_set_back_stops_no_time() {
     assert!(is_found());
     let has_logged =
         |gate: &Gate| gate.log.all().iter().any(|line| line.to_string().contains("the clock of the store leapt"));
-    assert!(has_logged(&left) || has_logged(&right));
+    wait_until("the log to say so", || has_logged(&left) || has_logged(&right));
     drop(left.kill());
     // The lease ends although the clock is two days behind.
     wait_until("the outcome to be unknown", || told(&call.send(right.production())).contains("OUTCOME_UNKNOWN"));
@@ -278,7 +278,7 @@ fn a_clock_that_is_wrong_at_a_start_closes_money_until_people_open_it() {
     hears_date(&gate, &upstream);
     wait_until("money to close", || is_doubted(&gate));
     assert_eq!(swaps(&gate), CLOSED);
-    assert!(says(&gate, "ahead of the date of upstream at the start"), "{}", gate.stderr());
+    await_log(&gate, "ahead of the date of upstream at the start");
     open_gate(&gate, "gate");
     assert_eq!(swaps(&gate), "200 - executed");
     // People opened it: it is not closed again for the same reason.
@@ -311,7 +311,7 @@ fn a_gate_whose_clock_is_wrong_at_a_start_closes_its_own_money_only() {
     assert!(!is_doubted(&right) && !is_closed(&right) && !is_closed(&left));
     let answer = swap().send(left.production());
     assert!(answer.text().contains("nobody knows whether the clock of its machine is right"), "{answer}");
-    assert!(says(&left, "ahead of the date of upstream at the start"), "{}", left.stderr());
+    await_log(&left, "ahead of the date of upstream at the start");
     wait_until("the probe to say so", || left.probe("/readyz/money").text().contains("\"gate-clock\""));
     assert_eq!(right.probe("/readyz/money").status, 200);
     let asks = setup(&upstream, &redis.url(), "asks");

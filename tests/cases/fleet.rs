@@ -8,7 +8,7 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{ask, console, lift, operator};
 use super::doctor;
-use super::nodes::{CLOSED, all_have_it, paid, says, setup};
+use super::nodes::{CLOSED, all_have_it, await_log, paid, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
@@ -34,7 +34,7 @@ fn scaled_down(gates: Vec<Gate>) -> Vec<Setup> {
     gates.iter().for_each(Gate::terminate);
     let ended = gates.into_iter().map(|gate| {
         gate.wait_end();
-        assert!(says(&gate, "this gate retired"), "{:?}", gate.log.all().iter().rev().take(5).collect::<Vec<_>>());
+        await_log(&gate, "this gate retired");
         let stopped = gate.end();
         fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
         fs::remove_dir_all(stopped.path("sluice-data")).ok();

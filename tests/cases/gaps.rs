@@ -9,7 +9,9 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{console, lift};
 use super::doctor;
-use super::nodes::{CLOSED, all_have_it, have_all, paid, pair, says, setup, waiting, without_what_was_before};
+use super::nodes::{
+    CLOSED, all_have_it, await_log, have_all, paid, pair, says, setup, waiting, without_what_was_before,
+};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
@@ -70,7 +72,7 @@ fn a_file_that_is_missing_in_the_middle_closes_money_until_a_person_opens_it() {
     calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
     assert_eq!(upstream.seen().len(), sent);
     let why = "file 3 of the journal is missing, with numbers ";
-    assert!(says(&gate, why), "{:#?}", gate.log.all());
+    await_log(&gate, why);
     let stopped = gate.end();
     let findings = doctor::findings(&doctor::json(&stopped).1);
     assert!(findings.contains(why) && findings.contains("put it back from an archive or a copy"), "{findings}");
@@ -101,7 +103,7 @@ fn a_gap_that_another_journal_fills_closes_nothing() {
     let stopped = left.end();
     taken_out(&stopped);
     let left = stopped.start().ready();
-    assert!(says(&left, "the journal of another gate has these entries"), "{:#?}", left.log.all());
+    await_log(&left, "the journal of another gate has these entries");
     paid(&left);
     // The other one has all of it.
     redis.ask(&["FLUSHALL"]);
@@ -141,7 +143,7 @@ fn entries_that_nobody_has_close_money() {
             assert_eq!(told(&swap().send(left.production())), FROZEN);
         } else {
             let right = right.ready();
-            assert!(says(&right, "the journal of another gate has these entries"), "{:#?}", right.log.all());
+            await_log(&right, "the journal of another gate has these entries");
             paid(&left);
         }
         // The store is whole.
@@ -162,7 +164,7 @@ fn a_gap_between_entries_of_the_store_ends_no_start() {
     redis.ask(&["ZREMRANGEBYRANK", "sluice:{production}:q", "2", "3"]);
     let left = stopped.start().ready();
     let right = away.start().ready();
-    assert!(says(&right, "the journal of another gate has these entries"), "{:#?}", right.log.all());
+    await_log(&right, "the journal of another gate has these entries");
     for gate in [&left, &right] {
         paid(gate);
         calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
@@ -214,7 +216,7 @@ fn a_journal_that_begins_later_and_was_opened_is_not_joined_with_an_earlier_one(
         are_known(gate, &calls);
         assert_eq!(told(&swap().send(gate.production())), FROZEN);
     }
-    assert!(says(&left, "this journal takes entries that another gate has"), "{:#?}", left.log.all());
+    await_log(&left, "this journal takes entries that another gate has");
     assert_eq!(upstream.seen().len(), calls.len());
     assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
     for gate in [&left, &right] {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::claims::{pay, swap, told};
 use super::console::{ask, console, lift, operator};
 use super::holds::{RULES, held, shown, swap as large};
-use super::nodes::{EXECUTED, all_have_it, commits, have_all, paid, says, setup};
+use super::nodes::{EXECUTED, all_have_it, await_log, commits, have_all, paid, says, setup};
 use super::replicated::{entries, journalled};
 use crate::support::clock::wait_until;
 use crate::support::gate::EVERYTHING;
@@ -89,7 +89,7 @@ fn a_gate_is_compared_although_its_newest_entry_has_left_the_outbox() {
             wait_until("the marks to be removed", || redis.ask(&["EXISTS", marks]) == ["0"]);
         } else {
             wait_until("money to be closed", || told(&swap().send(right.production())) == FROZEN);
-            assert!(says(&right, "cannot be compared any more"), "{:#?}", right.log.all());
+            await_log(&right, "cannot be compared any more");
             assert_eq!(told(&swap().send(left.production())), FROZEN);
             let tells = "the store has again what this node's audit log holds";
             wait_until("the gate to have told its claims", || says(&right, tells));
@@ -192,7 +192,7 @@ fn a_call_that_was_paid_in_both_histories_counts_twice_and_is_named() {
         |executions: &str| format!("sluice_paid_twice_total{{environment=\"production\",executions=\"{executions}\"}}");
     wait_until("it to be counted", || follower.metric(&series("twice")) == 1);
     let named = "the call `request/r-12.34` was executed twice";
-    assert!(says(&follower, named), "{:#?}", follower.log.all());
+    await_log(&follower, named);
     let freezes = ask(&right, "GET", "freezes", &operator("ops-1"), None).text();
     assert!(freezes.contains("two Redis were used") || freezes.contains(named), "{freezes}");
     for gate in [&follower, &right] {
@@ -370,7 +370,7 @@ fn is_not_paid_again(durability: &str) {
         assert_eq!(told(&swap().send(gate.production())), FROZEN);
         before.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
     }
-    assert!(says(&follower, "two Redis were used"), "{:#?}", follower.log.all());
+    await_log(&follower, "two Redis were used");
     assert_eq!(upstream.seen().len(), sent);
     have_all(&new, &["follower", "right"]);
 

@@ -8,7 +8,7 @@ use super::claims::told;
 use super::console;
 use super::fleet::closings;
 use super::holds;
-use super::nodes::{EXECUTED, all_have_it, paid, says, setup};
+use super::nodes::{EXECUTED, all_have_it, await_log, paid, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
 
@@ -53,7 +53,7 @@ fn a_gate_that_came_late_finds_what_was_removed_from_before() {
     assert_eq!(told(&call.send(late.production())), "200 - executed again");
     first.terminate();
     first.wait_end();
-    assert!(says(&first, "this gate retired"), "the gate that came late has all");
+    await_log(&first, "this gate retired");
     remove_claim(&redis, &call);
     let again = told(&call.send(late.production()));
     assert_ne!(again, EXECUTED);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::claims::{assert_again, swap, told};
-use super::nodes::{CLOSED, all_have_it, have_all, pair, read, says, setup};
+use super::nodes::{CLOSED, all_have_it, await_log, have_all, pair, read, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::shape::swap_record;
@@ -168,7 +168,7 @@ fn money_stays_closed_until_a_node_that_ran_has_come_back_and_told() {
     redis.ask(&["FLUSHALL"]);
     let sent = writes(&upstream);
     wait_until("money to be closed", || told(&swap().send(right.production())) == FORGOTTEN);
-    assert!(says(&right, "`left` ran when the store lost its memory, and did not come yet"));
+    await_log(&right, "`left` ran when the store lost its memory, and did not come yet");
     for _ in 0..20 {
         assert_eq!(told(&swap().send(right.production())), FORGOTTEN);
         assert_eq!(read(&right).status, 200);
@@ -207,7 +207,7 @@ fn gates_that_did_not_run_at_the_loss_leave_money_to_a_person() {
     let left = left.start();
     let sent = writes(&upstream);
     wait_until("money to be closed", || told(&swap().send(left.production())) == FORGOTTEN);
-    assert!(says(&left, "no gate that ran when the store lost its memory was there"));
+    await_log(&left, "no gate that ran when the store lost its memory was there");
     let right = right.start();
     for gate in [&left, &right] {
         for [paid, in_doubt] in [&of_left, &of_right] {
@@ -317,7 +317,7 @@ fn a_name_is_borne_by_one_gate_at_a_time() {
     wait_until("money to move", || told(&swap().send(other.production())) == "200 - executed");
     again.signal("CONT");
     assert!(!again.wait_end().success());
-    assert!(says(&again, "another gate with the same `store.node`"));
+    await_log(&again, "another gate with the same `store.node`");
     assert_eq!(told(&swap().send(other.production())), "200 - executed");
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::claims::{swap, told};
 use super::console::{console, lift};
-use super::nodes::{EXECUTED, all_have_it, says, setup};
+use super::nodes::{EXECUTED, all_have_it, await_log, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Answer, Call, Gate, Redis, Upstream};
 
@@ -147,7 +147,7 @@ fn a_store_of_another_generation_is_told_once_and_its_remedy_keeps_the_journals(
     let generation = redis.ask(&["HGET", ROOT, "generation"]).concat();
     redis.ask(&["HSET", ROOT, "generation", "another"]);
     wait_until("it to be told", || says(&gates[0], "belongs to another store"));
-    assert!(says(&gates[0], "keep every `audit.folder`"));
+    await_log(&gates[0], "keep every `audit.folder`");
     sleep(Duration::from_secs(4));
     let told_of =
         gates[0].log.all().iter().filter(|line| line.to_string().contains("belongs to another store")).count();

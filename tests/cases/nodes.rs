@@ -25,6 +25,11 @@ pub(super) fn says(gate: &Gate, words: &str) -> bool {
     gate.log.all().iter().any(|line| line.to_string().contains(words))
 }
 
+/// Waits until the gate's log has these words: a line of the log is written a moment after what it tells.
+pub(super) fn await_log(gate: &Gate, words: &str) {
+    wait_until(&format!("the log to say: {words}"), || says(gate, words));
+}
+
 /// Pays once the store is there; money is never frozen meanwhile.
 pub(super) fn paid(gate: &Gate) -> Call {
     let call = swap();

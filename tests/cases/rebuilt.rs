@@ -7,7 +7,9 @@ use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
-use super::nodes::{CLOSED, EXECUTED, all_have_it, have_all, paid, pair, says, setup, without_what_was_before};
+use super::nodes::{
+    CLOSED, EXECUTED, all_have_it, await_log, have_all, paid, pair, says, setup, without_what_was_before,
+};
 use super::rules::{allow, limit, swap_of};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
@@ -40,7 +42,7 @@ fn all_gates_of_the_list_open_money_together() {
     redis.ask(&["FLUSHALL"]);
     let left = left.start();
     wait_until("money to be closed", || told(&swap().send(left.production())) == FORGOTTEN);
-    assert!(says(&left, "`right` is listed in `store.all_nodes`, and did not come yet"));
+    await_log(&left, "`right` is listed in `store.all_nodes`, and did not come yet");
     let right = right.start();
     for gate in [&left, &right] {
         opens(gate);
@@ -94,7 +96,7 @@ fn an_old_copy_of_the_journal_beside_an_embedded_store_opens_nothing() {
     fs::remove_file(stopped.path("sluice-data/store.redb")).unwrap();
     let gate = stopped.start();
     assert_eq!(told(&since.send(gate.production())), FORGOTTEN);
-    assert!(says(&gate, "the audit folder is a copy"));
+    await_log(&gate, "the audit folder is a copy");
     // It stays so, and what the copy has is known.
     let gate = gate.end().start();
     assert_eq!(told(&since.send(gate.production())), FORGOTTEN);
@@ -185,7 +187,7 @@ fn a_whole_journal_that_comes_later_opens_money() {
     redis.ask(&["FLUSHALL"]);
     let left = left.start();
     wait_until("money to be closed", || told(&swap().send(left.production())) == FORGOTTEN);
-    assert!(says(&left, "the journal begins behind number"));
+    await_log(&left, "the journal begins behind number");
     let right = right.start();
     for gate in [&left, &right] {
         opens(gate);

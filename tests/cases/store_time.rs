@@ -10,7 +10,7 @@ use super::claims::{swap, told};
 use super::clocks::{CLOSED, DAY, HALF_AN_HOUR, is_closed, is_doubted, open_gate, swaps, tight, unfreeze, with_clock};
 use super::console::{ask, operator};
 use super::holds;
-use super::nodes::{says, setup};
+use super::nodes::{await_log, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::false_clock::FalseClock;
 use crate::support::{Gate, Redis, Setup, Upstream};
@@ -43,7 +43,7 @@ fn leaps_while_stopped(by: i64, names: &[&str]) {
         // A claim outlives neither 40 nor 450 days.
         assert_eq!(paid.send(gate.production()).text(), first.text());
         assert_eq!(told(&waits.send(gate.production())), "202 - held");
-        assert!(gates.iter().any(|gate| says(gate, "the clock of the store leapt")), "{}", gate.stderr());
+        wait_until("it to be told", || gates.iter().any(|gate| says(gate, "the clock of the store leapt")));
     }
     clock.leap(0);
     wait_until("the return to be noticed", || {
@@ -162,7 +162,7 @@ fn a_time_that_somebody_writes_into_the_store_ends_nothing() {
     let gate = stopped.start();
     wait_until("the store to take calls", || !swaps(&gate).contains("503"));
     same(&gate);
-    assert!(says(&gate, "somebody wrote it"), "{}", gate.stderr());
+    await_log(&gate, "somebody wrote it");
     write(&redis, &[("time", far)]);
     wait_until("the time to be put right", || {
         same(&gate);
@@ -277,7 +277,7 @@ fn a_small_correction_that_nobody_committed_closes_money() {
     // It is no leap.
     write(&redis, &[("skew", 1_000_000)]);
     wait_until("money to close", || is_closed(&gate));
-    assert!(says(&gate, "its clock is corrected otherwise than any commit says"), "{}", gate.stderr());
+    await_log(&gate, "its clock is corrected otherwise than any commit says");
     // Closing it put the correction right.
     wait_until("the correction to be right", || redis.ask(&["HGET", ROOT, "skew"]).concat().trim() != "1000000");
     unfreeze(&gate);

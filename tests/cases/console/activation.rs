@@ -239,7 +239,10 @@ fn what_waits_decides_beside_and_nothing_by_it() {
     assert_eq!(counted, json!([line("allow", "allow"), line("deny", "allow"), line("deny", "deny")]));
     assert_eq!(gate.metric("sluice_candidate_decisions_total{from=\"deny\",to=\"allow\"}"), 1);
     let told = "the waiting policies would have decided differently";
-    let lines: Vec<Value> = gate.log.all().into_iter().filter(|line| line["message"] == told).collect();
+    let lines: Vec<Value> = gate.log.wait("the difference to be told", |lines| {
+        let found: Vec<Value> = lines.iter().filter(|line| line["message"] == told).cloned().collect();
+        (!found.is_empty()).then_some(found)
+    });
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!((lines[0]["operation"].as_str(), lines[0]["then_by"].as_str()), (Some("createSwap"), Some("small")));
     assert_eq!(upstream.seen().len(), 2);

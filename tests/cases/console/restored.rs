@@ -52,6 +52,11 @@ fn is_told(gate: &Gate, part: &str) -> bool {
     gate.log.all().iter().any(|line| line.to_string().contains(part))
 }
 
+/// Waits for it: a line of the log is written a moment after what it tells.
+fn await_told(gate: &Gate, part: &str) {
+    wait_until("it to be told", || is_told(gate, part));
+}
+
 #[test]
 fn a_lost_store_is_built_from_the_journal_and_pays_nothing_twice() {
     let upstream = Upstream::start();
@@ -63,7 +68,7 @@ fn a_lost_store_is_built_from_the_journal_and_pays_nothing_twice() {
     fs::remove_dir_all(setup.path("sluice-data")).unwrap();
 
     let gate = setup.start();
-    assert!(is_told(&gate, "the store was built from the journal"));
+    await_told(&gate, "the store was built from the journal");
     let sent = upstream.seen().len();
     assert_eq!(pay(&gate, "paid"), "200 - executed");
     assert_eq!(pay(&gate, "doubt"), "409 OUTCOME_UNKNOWN unknown");
@@ -138,7 +143,7 @@ fn a_journal_that_was_cut_closes_money_until_somebody_opens_it() {
     fs::write(&file, lines[..lines.len() - 2].join("\n") + "\n").unwrap();
 
     let gate = setup.start();
-    assert!(is_told(&gate, "the journal was cut"));
+    await_told(&gate, "the journal was cut");
     assert_closed(&gate, "sluice serve");
     assert_eq!(pay(&gate, "a"), "200 - executed", "what the store knows is told");
     let gate = gate.end().start();
@@ -156,13 +161,13 @@ fn a_rebuild_that_is_not_whole_stays_closed() {
     let setup = gate.end();
     fs::rename(setup.path("sluice-audit"), setup.path("away")).unwrap();
     let gate = setup.start();
-    assert!(is_told(&gate, "the journal is new, but the store knows earlier calls"));
+    await_told(&gate, "the journal is new, but the store knows earlier calls");
     assert_eq!(pay(&gate, "second"), "200 - executed", "the store is whole");
     let setup = gate.end();
     fs::remove_dir_all(setup.path("sluice-data")).unwrap();
 
     let gate = setup.start();
-    wait_until("it to be told", || is_told(&gate, "are missing in the journal"));
+    await_told(&gate, "are missing in the journal");
     assert_closed(&gate, "sluice serve");
     assert_eq!(pay(&gate, "second"), "200 - executed", "what the journal knows is told");
     assert_eq!(pay(&gate, "first").get(..10), Some("503 FROZEN"));
