@@ -79,6 +79,8 @@ def switched(guard: Guard, name: str) -> str | None:
     both = (guard.old, guard.new)
     if head or not all(is_balanced(code) for code in both):
         return None
+    if any(code.startswith("let ") for code in both):
+        return None
     if all(code.endswith(";") for code in both):
         return f"if {test} {{ {guard.new} }} else {{ {guard.old} }}"
     is_expression = not tail and not any(code.endswith((";", ",", "=")) for code in both)
@@ -136,7 +138,8 @@ class Copy:
     def build(self) -> str:
         """Builds the tests; returns what the compiler says against it."""
         done = self.run(["cargo", "test", "--no-run", "--quiet", *BUILT], self.tree, BUILD_SECONDS)
-        return "" if done.returncode == 0 else done.stderr[-4_000:]
+        errors = [said for said in done.stderr.split("\n\n") if said.startswith("error")]
+        return "" if done.returncode == 0 else "\n\n".join(errors)[:4_000]
 
     def failing_page_test(self, guard: Guard, *, is_broken: bool) -> str:
         """Runs browser tests with the page's files, one of them broken; returns the first file that fails."""
