@@ -70,3 +70,50 @@ impl Store for Awaited {
         self.inner().await?.sweep().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::adapters::clock::SystemClock;
+    use crate::adapters::store::memory::MemoryStore;
+    use crate::ledger::NodeId;
+
+    #[tokio::test]
+    async fn nothing_reaches_the_store_before_the_records_of_an_earlier_run_are_recovered() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let (opens, is_open) = watch::channel(false);
+        let awaited = Awaited::new(store.clone(), is_open, Duration::ZERO);
+        let environment = Environment::Production;
+        let node = NodeId::parse("gate").unwrap();
+        let commit = || Commit { environment, node: node.clone(), steps: Vec::new(), entry: Bytes::from_static(b"{}") };
+        let is_away = |fault: &StoreFault| matches!(fault, StoreFault::Away(_));
+        for refused in [awaited.commit(commit()).await, awaited.commit_for_journal(commit()).await] {
+            assert!(matches!(refused, Err(CommitError::Fault(fault)) if is_away(&fault)));
+        }
+        let windows = || Query::Windows { environment, limit: None, count: 1 };
+        assert!(awaited.query(windows()).await.is_err_and(|fault| is_away(&fault)));
+        assert!(awaited.flush().await.is_err_and(|fault| is_away(&fault)));
+        assert!(awaited.sweep().await.is_err_and(|fault| is_away(&fault)));
+        assert_eq!(store.calls(), 0);
+        // People must know also before why the store refuses.
+        awaited.query(Query::Refusal).await.unwrap();
+        opens.send(true).unwrap();
+        awaited.commit(commit()).await.unwrap();
+        awaited.query(windows()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_call_waits_for_the_recovery_as_long_as_it_may() {
+        let (opens, is_open) = watch::channel(false);
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let awaited = Awaited::new(store.clone(), is_open, Duration::from_secs(60));
+        let swept = tokio::spawn(async move { awaited.sweep().await });
+        tokio::task::yield_now().await;
+        assert_eq!(store.calls(), 0);
+        opens.send(true).unwrap();
+        swept.await.unwrap().unwrap();
+        assert!(store.calls() > 0);
+    }
+}
