@@ -161,6 +161,20 @@ impl Redis {
         self.try_ask(words).expect("an answer of the Redis")
     }
 
+    /// A number of the head of a store, whose keys begin with this root.
+    pub fn head(&self, root: &str, field: &str) -> i64 {
+        let script = "return string.format('%d', struct.unpack('<d', redis.call('GET', KEYS[1]) or '', ARGV[1] + 1))";
+        let told = self.ask(&["EVAL", script, "1", &format!("{root}:a"), &place_in_head(field)]).concat();
+        told.trim().parse().unwrap_or_default()
+    }
+
+    /// Writes a number of the head, as somebody who can write the store.
+    pub fn set_head(&self, root: &str, field: &str, number: i64) {
+        let script = "return redis.call('SETRANGE', KEYS[1], ARGV[1], struct.pack('<d', ARGV[2]))";
+        let (key, number) = (format!("{root}:a"), number.to_string());
+        self.ask(&["EVAL", script, "1", &key, &place_in_head(field), &number]);
+    }
+
     fn try_ask(&self, words: &[&str]) -> Option<Vec<String>> {
         answer(self.port, words)
     }
@@ -221,6 +235,13 @@ fn answer_in(mut stream: &TcpStream, words: &[&str]) -> Option<Vec<String>> {
         ("$", _) => Some(vec![bulk_of(&first, &mut reader)?]),
         (_, rest) => Some(vec![rest.to_owned()]),
     }
+}
+
+/// Where a number of the head begins, in bytes.
+fn place_in_head(field: &str) -> String {
+    let fields = ["format", "time", "last", "put", "skew", "above", "lost"];
+    let nth = fields.iter().position(|one| *one == field).unwrap_or_else(|| panic!("the head has no {field}"));
+    (8 * nth).to_string()
 }
 
 pub(super) fn free_port() -> u16 {
