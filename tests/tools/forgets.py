@@ -94,8 +94,9 @@ class Fleet:
 
     def last_number(self) -> int:
         """Returns the number that the next commit exceeds, by the Redis."""
-        head = "local head = redis.call('GET', KEYS[1]) or string.rep('\\0', 56) "
-        read = f"{head} return string.format('%d', math.max(struct.unpack('<d', head, 17), (struct.unpack('<d', head, 41))))"
+        read = """local head = redis.call('GET', KEYS[1]) or string.rep('\\0', 56)
+        local last, above = struct.unpack('<d', head, 17), struct.unpack('<d', head, 41)
+        return string.format('%d', math.max(last, above))"""
         return int(self.redis.ask("EVAL", read, 1, "sluice:{production}:a"))
 
     def warnings(self) -> list[str]:
