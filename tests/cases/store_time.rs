@@ -196,7 +196,7 @@ fn people_who_open_money_for_a_clock_take_no_time_that_somebody_wrote() {
         sleep(Duration::from_secs(3));
         assert_eq!(swaps(&gate), FULL, "{round}");
         assert_eq!(leaps(), noticed, "{round}: money is closed again");
-        let skew = redis.ask(&["HGET", ROOT, "skew"]).concat().trim().parse::<i64>().unwrap() / 1_000_000;
+        let skew = redis.head(ROOT, "skew") / 1_000_000;
         assert!(skew.abs() < 10 && ahead(&redis) < 10, "{round}: {skew} {}", ahead(&redis));
     }
     assert_eq!(upstream.seen().len(), 1);

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gate import free_port, start_simulator, wait_until
-from nodes import Redis, start_redis
+from nodes import Redis, number_of_head, start_redis, words_to_read_head
 from people import open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
 from report import Report, parse_arguments
 from swaps import KillableGate, Swaps, check_audit, check_swaps, post_swap, read_journal, run_together
@@ -94,10 +94,8 @@ class Fleet:
 
     def last_number(self) -> int:
         """Returns the number that the next commit exceeds, by the Redis."""
-        read = """local head = redis.call('GET', KEYS[1]) or string.rep('\\0', 56)
-        local last, above = struct.unpack('<d', head, 17), struct.unpack('<d', head, 41)
-        return string.format('%d', math.max(last, above))"""
-        return int(self.redis.ask("EVAL", read, 1, "sluice:{production}:a"))
+        fields = ("last", "above")
+        return max(number_of_head(self.redis.ask(*words_to_read_head("sluice:{production}", one))) for one in fields)
 
     def warnings(self) -> list[str]:
         """Returns what the gates warned of, in order."""
