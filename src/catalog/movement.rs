@@ -134,7 +134,7 @@ fn unfit<'p>(
     let is_wrong = |value: &Value| !value.is_null() && !value.as_str().is_some_and(&fits);
     // Few bodies have such a value, and only its place is told.
     let wrong = pointers.filter(|pointer| pointer.any(body, is_wrong));
-    let wrong = wrong.flat_map(|pointer| pointer.all(body)).filter(|(_, value)| is_wrong(*value));
+    let wrong = wrong.flat_map(|pointer| pointer.all(body)).filter(|(_, value)| is_wrong(value));
     wrong.map(|(place, _)| Violation::new(place, "format", expected)).collect()
 }
 
