@@ -61,6 +61,11 @@ impl Pointer {
         })
     }
 
+    /// Returns whether a matching value is like that. No pointers are made, unlike by [`Pointer::all`].
+    pub fn any(&self, body: &Value, is_like_that: impl Fn(&Value) -> bool) -> bool {
+        any_below(&self.steps, body, &is_like_that)
+    }
+
     /// Returns every matching value with its exact pointer.
     pub fn all<'v>(&self, body: &'v Value) -> Vec<(String, &'v Value)> {
         let mut found = vec![(String::new(), body)];
@@ -91,6 +96,16 @@ fn children<'v>(place: &str, value: &'v Value, step: &str) -> Vec<(String, &'v V
     }
 }
 
+fn any_below(steps: &[String], value: &Value, is_like_that: &dyn Fn(&Value) -> bool) -> bool {
+    match (steps, value) {
+        ([], _) => is_like_that(value),
+        ([step, rest @ ..], Value::Array(items)) if step == "*" => {
+            items.iter().any(|item| any_below(rest, item, is_like_that))
+        }
+        ([step, rest @ ..], _) => child(value, step).is_some_and(|inside| any_below(rest, inside, is_like_that)),
+    }
+}
+
 fn child<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     match value {
         Value::Object(members) => members.get(step),
@@ -112,6 +127,8 @@ mod tests {
         let found = Pointer::parse("/rules/*/wallet").unwrap();
         let places: Vec<_> = found.all(&body).into_iter().map(|(place, v)| (place, v.clone())).collect();
         assert_eq!(places, [("/rules/0/wallet".into(), json!("a")), ("/rules/2/wallet".into(), json!("b"))]);
+        assert!(["a", "b"].iter().all(|text| found.any(&body, |value| value == text)));
+        assert!(!found.any(&body, |value| value == "c" || value == 1));
         let text = body.to_string();
         let flat = FlatJson::parse(text.as_bytes(), Limits::REQUEST).unwrap();
         for place in

@@ -131,8 +131,10 @@ fn unfit<'p>(
     fits: impl Fn(&str) -> bool,
     expected: &str,
 ) -> Vec<Violation> {
-    let written = pointers.flat_map(|pointer| pointer.all(body)).filter(|(_, value)| !value.is_null());
-    let wrong = written.filter(|(_, value)| !value.as_str().is_some_and(&fits));
+    let is_wrong = |value: &Value| !value.is_null() && !value.as_str().is_some_and(&fits);
+    // Few bodies have such a value, and only its place is told.
+    let wrong = pointers.filter(|pointer| pointer.any(body, is_wrong));
+    let wrong = wrong.flat_map(|pointer| pointer.all(body)).filter(|(_, value)| is_wrong(value));
     wrong.map(|(place, _)| Violation::new(place, "format", expected)).collect()
 }
 

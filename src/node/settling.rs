@@ -1,5 +1,6 @@
 //! Stores the outcomes of attempts: soon, late, after a restart, and against what was said of them meanwhile.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,18 +113,18 @@ impl Node {
                 return self.commit_event(commit, event).await.map(|_| ());
             }
         };
-        let (mut claim, mut version, mut at) = (sent.clone(), attempt, sent_at);
+        let (mut claim, mut version, mut at) = (Cow::Borrowed(sent), attempt, sent_at);
         let by_path = KeyNaming::of(key) == KeyNaming::Path && claim.hold.is_none();
         let mut retry = Retry::default();
         loop {
-            let here = Versioned { key, version, at, value: &claim };
+            let here = Versioned { key, version, at, value: &*claim };
             let (commit, settled) = match claim::settle(here, attempt, event.clone(), &self.id, &self.terms) {
                 Ok((mut commit, settled)) => {
                     match (&settled, &claim.state) {
                         (Settled::Moved(NextState::Held), _) => {
                             let Some(steps) = self.approved_again(key.environment, &claim).await? else {
                                 // The hold was removed: the claim goes on as if it never had one.
-                                claim.hold = None;
+                                claim.to_mut().hold = None;
                                 retry.conflict().await?;
                                 continue;
                             };
@@ -154,7 +155,7 @@ impl Node {
                         self.fresh.add(key.environment, record.version, settlement, event);
                         return Ok(());
                     }
-                    (claim, version, at) = (*found, record.version, record.at);
+                    (claim, version, at) = (Cow::Owned(*found), record.version, record.at);
                 }
                 StoredClaim::Nothing if claim::is_settled(None, attempt, event, by_path) => {
                     return self.outlives_store(key.environment).await;

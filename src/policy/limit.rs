@@ -165,7 +165,8 @@ impl Limit {
     /// id that has other keys, or counts in another unit, has other windows.
     fn key_text(&self, values: Vec<String>) -> String {
         let named: BTreeMap<&str, String> = self.key_names().zip(values).chain(self.key_unit()).collect();
-        serde_json::json!(named).to_string()
+        // Texts are always written.
+        serde_json::to_string(&named).unwrap_or_default()
     }
 
     /// Whether the key of a window has the limit's keys and its unit: what another `per` or unit left behind is not its own.
@@ -198,8 +199,8 @@ impl Limit {
     }
 
     /// Returns each key of a request; where a field has several values, the request counts under each.
-    fn keys(&self, view: &View<'_>) -> Result<BTreeSet<Vec<String>>, MissingFact> {
-        let mut keys = BTreeSet::from([Vec::new()]);
+    fn keys(&self, view: &View<'_>) -> Result<Vec<Vec<String>>, MissingFact> {
+        let mut keys = vec![Vec::<String>::new()];
         for key in &self.per {
             let values: BTreeSet<String> = match key {
                 LimitKey::Names(field) => view.names(*field).map(str::to_owned).collect(),
@@ -209,11 +210,12 @@ impl Limit {
             };
             // All requests without a value count together.
             let values = if values.is_empty() { BTreeSet::from([String::new()]) } else { values };
-            let with = |key: &Vec<String>| {
-                let longer = |value: &String| key.iter().chain([value]).cloned().collect::<Vec<_>>();
-                values.iter().map(longer).collect::<Vec<_>>()
-            };
-            keys = keys.iter().flat_map(with).collect();
+            // They come in order, and each once.
+            let mut longer = Vec::with_capacity(keys.len().saturating_mul(values.len()));
+            for key in &keys {
+                longer.extend(values.iter().map(|value| key.iter().chain([value]).cloned().collect::<Vec<String>>()));
+            }
+            keys = longer;
             if keys.len() > MAX_WINDOWS {
                 return Err(MissingFact("the request counts in too many windows"));
             }

@@ -125,7 +125,7 @@ fn entries_that_nobody_has_close_money() {
         let between = paid(&left);
         have_all(&redis, &["left"]);
         let stopped = left.kill();
-        redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
+        redis.ask(&["DEL", "sluice:{production}:q"]);
         if is_lost {
             fs::remove_dir_all(stopped.path(FOLDER)).unwrap();
         }

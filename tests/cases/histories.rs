@@ -71,12 +71,12 @@ fn a_gate_is_compared_although_its_newest_entry_has_left_the_outbox() {
         // Entries wait for this one.
         drop(third.kill());
         calls.push(paid(&left));
-        let last = || redis.ask(&["HGET", "sluice:{production}", "last"]).concat();
+        let last = || redis.head("sluice:{production}", "last");
         wait_until("the other one to have it", || said("right").ends_with(&format!(" {}", last())));
         let away = right.kill();
         redis.ask(&["HSET", "sluice:{production}:k", "right", &before]);
         // As if many entries had come since.
-        redis.ask(&["HINCRBY", "sluice:{production}", "put", "70000000"]);
+        redis.set_head("sluice:{production}", "put", redis.head("sluice:{production}", "put") + 70_000_000);
         calls.push(paid(&left));
         let marks = "sluice:{production}:d:right";
         wait_until("entries to leave", || redis.ask(&["EXISTS", marks]) == ["1"]);

@@ -378,7 +378,7 @@ fn numbers_that_go_back_send_nothing_and_close_money() {
     assert_eq!(told(&paid.send(left.production())), "200 - executed");
     wait_until("the other to have it", || told(&paid.send(right.production())) == "200 - executed again");
     hear_of_each_other(&redis, "right");
-    redis.ask(&["HSET", "sluice:{production}", "last", "0"]);
+    redis.set_head("sluice:{production}", "last", 0);
     let answer = told(&swap().send(right.production()));
     assert!(answer.starts_with("503"), "{answer}");
     wait_until("money to be closed", || has_closed(&left) || has_closed(&right));

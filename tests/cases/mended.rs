@@ -144,8 +144,8 @@ fn a_store_of_another_generation_is_told_once_and_its_remedy_keeps_the_journals(
     let gates = gates(&upstream, &redis, ["left"]);
     let paid = paid(&gates[0]);
     all_have_it(&redis);
-    let generation = redis.ask(&["HGET", ROOT, "generation"]).concat();
-    redis.ask(&["HSET", ROOT, "generation", "another"]);
+    let generation = redis.generation(ROOT);
+    redis.set_generation(ROOT, &"a".repeat(generation.len()));
     wait_until("it to be told", || says(&gates[0], "belongs to another store"));
     await_log(&gates[0], "keep every `audit.folder`");
     sleep(Duration::from_secs(4));
@@ -153,7 +153,7 @@ fn a_store_of_another_generation_is_told_once_and_its_remedy_keeps_the_journals(
         gates[0].log.all().iter().filter(|line| line.to_string().contains("belongs to another store")).count();
     assert_eq!(told_of, 1);
     assert!(told(&paid.0.send(gates[0].production())).starts_with("503"));
-    redis.ask(&["HSET", ROOT, "generation", generation.trim()]);
+    redis.set_generation(ROOT, &generation);
     wait_until("money to move again", || told(&swap().send(gates[0].production())) == EXECUTED);
     assert_eq!(paid.0.send(gates[0].production()).text(), paid.1.text());
 }

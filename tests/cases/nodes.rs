@@ -70,8 +70,8 @@ pub(super) fn all_have_it(redis: &Redis) {
 }
 
 /// The number of its last commit; 0 where it has none yet.
-pub(super) fn commits(redis: &Redis) -> u64 {
-    redis.ask(&["HGET", "sluice:{production}", "last"]).concat().parse().unwrap_or_default()
+pub(super) fn commits(redis: &Redis) -> i64 {
+    redis.head("sluice:{production}", "last")
 }
 
 /// Waits until the journals of these gates have all commits: an answer is told before the journal of its gate has it. After a

@@ -191,7 +191,7 @@ fn with_a_new_folder(upstream: &Upstream, redis: &Redis) -> ([Gate; 2], Vec<Call
     all_have_it(redis);
     let stopped = right.end();
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
-    redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
+    redis.ask(&["DEL", "sluice:{production}:q"]);
     let right = stopped.start().ready();
     calls.extend([paid(&right), paid(&left)]);
     all_have_it(redis);

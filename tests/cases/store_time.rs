@@ -122,10 +122,10 @@ fn an_embedded_store_ends_nothing_by_a_clock_that_is_wrong_after_a_reboot() {
     assert_eq!(upstream.seen().len(), 1);
 }
 
-/// Writes into the root of the Redis, as somebody who can write the store.
+/// Writes into the head of the store, as somebody who can write it.
 fn write(redis: &Redis, fields: &[(&str, i64)]) {
     for (name, value) in fields {
-        redis.ask(&["HSET", ROOT, name, &value.to_string()]);
+        redis.set_head(ROOT, name, *value);
     }
 }
 
@@ -135,7 +135,7 @@ fn now(redis: &Redis) -> i64 {
 }
 
 fn stored_time(redis: &Redis) -> i64 {
-    redis.ask(&["HGET", ROOT, "time"]).concat().trim().parse().unwrap()
+    redis.head(ROOT, "time")
 }
 
 /// How many seconds the stored time is ahead of the clock of the Redis.
@@ -196,7 +196,7 @@ fn people_who_open_money_for_a_clock_take_no_time_that_somebody_wrote() {
         sleep(Duration::from_secs(3));
         assert_eq!(swaps(&gate), FULL, "{round}");
         assert_eq!(leaps(), noticed, "{round}: money is closed again");
-        let skew = redis.ask(&["HGET", ROOT, "skew"]).concat().trim().parse::<i64>().unwrap() / 1_000_000;
+        let skew = redis.head(ROOT, "skew") / 1_000_000;
         assert!(skew.abs() < 10 && ahead(&redis) < 10, "{round}: {skew} {}", ahead(&redis));
     }
     assert_eq!(upstream.seen().len(), 1);
@@ -209,7 +209,8 @@ fn people_s_word_to_follow_the_clock_counts_where_the_journal_has_it() {
     let paid = swap();
     let first = paid.send(gate.production());
     let ahead = 40 * DAY * 1_000_000;
-    write(&redis, &[("epoch", 7), ("skew", ahead), ("time", now(&redis) * 1_000_000 + ahead)]);
+    redis.ask(&["HSET", ROOT, "epoch", "7"]);
+    write(&redis, &[("skew", ahead), ("time", now(&redis) * 1_000_000 + ahead)]);
     wait_until("money to close", || {
         let answer = swaps(&gate);
         assert!(answer == FULL || answer == CLOSED, "{answer}");
@@ -279,7 +280,7 @@ fn a_small_correction_that_nobody_committed_closes_money() {
     wait_until("money to close", || is_closed(&gate));
     await_log(&gate, "its clock is corrected otherwise than any commit says");
     // Closing it put the correction right.
-    wait_until("the correction to be right", || redis.ask(&["HGET", ROOT, "skew"]).concat().trim() != "1000000");
+    wait_until("the correction to be right", || redis.head(ROOT, "skew") != 1_000_000);
     unfreeze(&gate);
     assert_eq!(swaps(&gate), FULL);
 }

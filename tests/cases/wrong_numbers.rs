@@ -14,7 +14,7 @@ const AGAIN: &str = "200 - executed again";
 const FROZEN: &str = "503 FROZEN unknown";
 const NOTICED: &str = "no entry of production has the numbers from";
 /// The highest number that a Redis can count exactly.
-const END: u64 = (1 << 53) - 1;
+const END: i64 = (1 << 53) - 1;
 
 fn start(upstream: &Upstream, redis: &Redis, nodes: &[&str]) -> Vec<Gate> {
     let sealed = |node: &&str| setup(upstream, &redis.url(), node).set("store", "seal_key", &"5e".repeat(32));
@@ -30,12 +30,9 @@ fn keys(redis: &Redis, pattern: &str) -> Vec<String> {
 }
 
 /// Writes a number and removes keys in one step, so that nobody sees one without the other.
-fn write(redis: &Redis, (field, number): (&str, u64), removed: &[String]) {
-    let script = "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) for i = 2, #KEYS do redis.call('DEL', KEYS[i]) end";
-    let (count, number) = ((removed.len() + 1).to_string(), number.to_string());
-    let removed = removed.iter().map(String::as_str);
-    let words: Vec<&str> = ["EVAL", script, &count, ROOT].into_iter().chain(removed).chain([field, &number]).collect();
-    redis.ask(&words);
+fn write(redis: &Redis, (field, number): (&str, i64), removed: &[String]) {
+    let removal = "for i = 2, #KEYS do redis.call('DEL', KEYS[i]) end";
+    redis.set_head_and(ROOT, field, number, removal, removed);
 }
 
 fn await_notice(gates: &[Gate]) {

@@ -161,6 +161,39 @@ impl Redis {
         self.try_ask(words).expect("an answer of the Redis")
     }
 
+    /// A number of the head of a store, whose keys begin with this root.
+    pub fn head(&self, root: &str, field: &str) -> i64 {
+        let script = "return string.format('%d', struct.unpack('<d', redis.call('GET', KEYS[1]) or '', ARGV[1] + 1))";
+        let told = self.ask(&["EVAL", script, "1", &format!("{root}:a"), &place_in_head(field)]).concat();
+        told.trim().parse().unwrap_or_default()
+    }
+
+    /// Writes a number of the head, as somebody who can write the store.
+    pub fn set_head(&self, root: &str, field: &str, number: i64) {
+        self.set_head_and(root, field, number, "", &[]);
+    }
+
+    /// The same, and what a script does with other keys, from the second on, in one step.
+    pub fn set_head_and(&self, root: &str, field: &str, number: i64, script: &str, keys: &[String]) {
+        let script = format!("redis.call('SETRANGE', KEYS[1], ARGV[1], struct.pack('<d', ARGV[2])) {script}");
+        let (head, count) = (format!("{root}:a"), (keys.len() + 1).to_string());
+        let (place, number) = (place_in_head(field), number.to_string());
+        let keys = [head.as_str()].into_iter().chain(keys.iter().map(String::as_str));
+        let words = ["EVAL", &script, &count].into_iter().chain(keys).chain([place.as_str(), &number]);
+        self.ask(&words.collect::<Vec<_>>());
+    }
+
+    /// The id of a store, which stands behind the numbers of its head and its own length.
+    pub fn generation(&self, root: &str) -> String {
+        let script = "return struct.unpack('<Hc0', redis.call('GET', KEYS[1]), 57)";
+        self.ask(&["EVAL", script, "1", &format!("{root}:a")]).concat().trim().to_owned()
+    }
+
+    /// Writes an id that is as long as the one before.
+    pub fn set_generation(&self, root: &str, id: &str) {
+        self.ask(&["SETRANGE", &format!("{root}:a"), "58", id]);
+    }
+
     fn try_ask(&self, words: &[&str]) -> Option<Vec<String>> {
         answer(self.port, words)
     }
@@ -221,6 +254,13 @@ fn answer_in(mut stream: &TcpStream, words: &[&str]) -> Option<Vec<String>> {
         ("$", _) => Some(vec![bulk_of(&first, &mut reader)?]),
         (_, rest) => Some(vec![rest.to_owned()]),
     }
+}
+
+/// Where a number of the head begins, in bytes.
+fn place_in_head(field: &str) -> String {
+    let fields = ["format", "time", "last", "put", "skew", "above", "lost"];
+    let nth = fields.iter().position(|one| *one == field).unwrap_or_else(|| panic!("the head has no {field}"));
+    (8 * nth).to_string()
 }
 
 pub(super) fn free_port() -> u16 {

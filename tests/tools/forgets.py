@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gate import free_port, start_simulator, wait_until
-from nodes import Redis, start_redis
+from nodes import Redis, number_of_head, start_redis, words_to_read_head
 from people import open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
 from report import Report, parse_arguments
 from swaps import KillableGate, Swaps, check_audit, check_swaps, post_swap, read_journal, run_together
@@ -94,8 +94,8 @@ class Fleet:
 
     def last_number(self) -> int:
         """Returns the number that the next commit exceeds, by the Redis."""
-        last, above = self.redis.ask("HMGET", "sluice:{production}", "last", "above")
-        return max(int(last or 0), int(above or 0))
+        fields = ("last", "above")
+        return max(number_of_head(self.redis.ask(*words_to_read_head("sluice:{production}", one))) for one in fields)
 
     def warnings(self) -> list[str]:
         """Returns what the gates warned of, in order."""

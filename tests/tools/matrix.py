@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 
 from gate import free_port, make_token, start_simulator, wait_until, write_seal_key
 from issuer import TurningIssuer, make_certificate, start_issuer
-from nodes import FalseClock, Proxy, Redis, SlowDisk
+from nodes import FalseClock, Proxy, Redis, SlowDisk, words_to_write_head
 from people import PEOPLE, open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
 from report import Report
 from sentinels import Sentinels
@@ -412,7 +412,7 @@ class Place:
     def write_time(self) -> None:
         """Writes a time into the store at which every claim and every window is over."""
         far = int((time.time() + self.chance.choice((2, 40, 500)) * DAY) * 1_000_000)
-        self.with_redis("HSET", ROOT, "time", far)
+        self.with_redis(*words_to_write_head(ROOT, "time", far))
 
     def end_all(self) -> None:
         for gate in self.gates:

@@ -16,6 +16,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,8 @@ COMMON_TEXT = Path(__file__).parent.parent.parent / "src/adapters/store/common_t
 # The library that sets the clock of a process.
 FALSE_CLOCK = Path(__file__).parent.parent / "support" / "false_clock.c"
 SLOW_DISK = Path(__file__).parent.parent / "support" / "slow_disk.c"
+# The numbers of the head of a store, in their order; see `script.lua`.
+HEAD = ("format", "time", "last", "put", "skew", "above", "lost")
 
 
 class FalseClock:
@@ -162,6 +165,22 @@ def ask_redis(port: int, *words: object, login: Sequence[str] = ()) -> Any:
             stream.sendall(b"*%d\r\n" % len(texts) + arguments)
             reply = read_reply(replies)
         return reply
+
+
+def words_to_read_head(root: str, field: str) -> tuple[object, ...]:
+    """Returns the command that reads a number of the head of a store; see `number_of_head`."""
+    place = 8 * HEAD.index(field)
+    return ("GETRANGE", f"{root}:a", place, place + 7)
+
+
+def number_of_head(reply: bytes) -> int:
+    """Returns a number of the head; 0 where there is none."""
+    return int(struct.unpack("<d", reply.ljust(8, b"\0"))[0])
+
+
+def words_to_write_head(root: str, field: str, number: int) -> tuple[object, ...]:
+    """Returns the command that writes a number of the head, as somebody does who can write the store."""
+    return ("SETRANGE", f"{root}:a", 8 * HEAD.index(field), struct.pack("<d", number))
 
 
 def read_reply(stream: IO[bytes]) -> Any:

@@ -18,12 +18,13 @@ for _, environment in ipairs({ 'production', 'sandbox' }) do
   local root = 'sluice:{' .. environment .. '}'
   need('HMGET', root, 'x')
   need('HSET', root, 'x', 'x')
+  need('SETRANGE', root .. ':a', '0', 'x')
   for _, hash in ipairs({ ':n', ':k', ':g', ':c', ':f' }) do
     need('HGET', root .. hash, 'x')
     need('HSET', root .. hash, 'x', 'x')
     need('HDEL', root .. hash, 'x')
   end
-  for _, content in ipairs({ ':r:x', ':s:x', ':h:x' }) do
+  for _, content in ipairs({ ':a', ':r:x', ':s:x', ':h:x' }) do
     need('GET', root .. content)
     need('SET', root .. content, 'x')
     need('MGET', root .. content)

@@ -14,6 +14,8 @@ use super::reader::FORMAT;
 const NOTHING: &str = "null";
 /// How long the texts of most values are.
 const TYPICAL_BYTES: usize = 1024;
+/// How many members most values have in an object and those around it.
+const TYPICAL_MEMBERS: usize = 32;
 
 /// Writes a typed value as [`super::to_bytes`] writes a tree. The type must have text as the names of its maps; a value
 /// of any other type is written as `null`, which no reader takes for it.
@@ -65,7 +67,8 @@ fn written<T: Serialize>(value: &T) -> String {
 
 /// Sorts the members of each object by name, in a text without spaces. Of two with one name the last stays.
 fn sort_members(text: &str) -> String {
-    let mut sorter = MemberSorter { text, at: 0, out: String::with_capacity(text.len()), members: Vec::new() };
+    let (out, members) = (String::with_capacity(text.len()), Vec::with_capacity(TYPICAL_MEMBERS));
+    let mut sorter = MemberSorter { text, at: 0, out, members, unsorted: String::new() };
     match sorter.value() {
         Some(()) if sorter.at == text.len() => sorter.out,
         _ => NOTHING.to_owned(),
@@ -79,6 +82,8 @@ struct MemberSorter<'t> {
     out: String,
     /// The members of the objects around, those of the innermost one last: where each stands in `out`.
     members: Vec<(Cow<'t, str>, Range<usize>)>,
+    /// The members of the object that is being written again, as they stood.
+    unsorted: String,
 }
 
 impl<'t> MemberSorter<'t> {
@@ -119,26 +124,33 @@ impl<'t> MemberSorter<'t> {
             self.members.push((unescaped(name)?, from..self.out.len()));
         }
         if !self.members.get(first..)?.is_sorted_by(|(one, _), (next, _)| one < next) {
-            let members = self.members.split_off(first);
-            self.rewrite(start, members)?;
+            self.rewrite(start, first)?;
         }
         self.members.truncate(first);
         self.out.push('}');
         Some(())
     }
 
-    /// Writes the members of an object again, in order.
-    fn rewrite(&mut self, start: usize, mut members: Vec<(Cow<'t, str>, Range<usize>)>) -> Option<()> {
+    /// Writes the members of an object again, in order: those behind the first ones, which stand in `out` from `start` on.
+    fn rewrite(&mut self, start: usize, first: usize) -> Option<()> {
+        let MemberSorter { out, members, unsorted, .. } = self;
+        let members = members.get_mut(first..)?;
         members.reverse();
         members.sort_by(|(one, _), (other, _)| one.cmp(other));
-        members.dedup_by(|(one, _), (before, _)| one == before);
-        let written = self.out.split_off(start);
-        for (at, (_, range)) in members.into_iter().enumerate() {
-            if at > 0 {
-                self.out.push(',');
+        unsorted.clear();
+        unsorted.push_str(out.get(start..)?);
+        out.truncate(start);
+        let mut before = None;
+        for (name, range) in members.iter() {
+            if before == Some(name) {
+                continue;
+            }
+            if before.is_some() {
+                out.push(',');
             }
             let range = range.start.checked_sub(start)?..range.end.checked_sub(start)?;
-            self.out.push_str(written.get(range)?);
+            out.push_str(unsorted.get(range)?);
+            before = Some(name);
         }
         Some(())
     }

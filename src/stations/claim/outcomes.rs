@@ -228,13 +228,14 @@ fn become_next(
     let LatestOutcome { attempt, status, end } = outcome;
     let member = here.key.name.clone();
     let attempts = attempts_after(here, attempt, end.as_ref());
+    let none = Booking::default();
     let booked = match &here.value.state {
-        ClaimState::Sending { booked, .. } => booked.clone(),
-        _ => here.value.in_doubt().map(|past| past.booked.clone()).unwrap_or_default(),
+        ClaimState::Sending { booked, .. } => booked,
+        _ => here.value.in_doubt().map_or(&none, |past| &past.booked),
     };
     let remove = |index| Step::IndexRemove { index, member: member.clone() };
     let replace = |state, keep| {
-        let value: Bytes = encode_claim(&Claim { state, attempts: attempts.clone(), ..here.value.clone() });
+        let value: Bytes = encode_claim(&here.value.in_state(state, attempts.clone()));
         Step::Replace { key: here.key.clone(), version: here.version, value, keep }
     };
     let told = |what| with_status(entry(what, here.key, here.value, attempt), status);

@@ -47,9 +47,23 @@ impl Claim {
     pub fn is_being_sent_as(&self, wanted: &Nonce) -> bool {
         matches!(&self.state, ClaimState::Sending { booked, .. } if booked.holder == wanted.0)
     }
-}
 
-impl Claim {
+    /// Returns the same claim in another state, and with other attempts behind it.
+    pub fn in_state(&self, state: ClaimState, attempts: Vec<PastAttempt>) -> Claim {
+        Claim {
+            owner: self.owner.clone(),
+            requester: self.requester.clone(),
+            operation: self.operation.clone(),
+            fingerprint: self.fingerprint,
+            request_id: self.request_id.clone(),
+            trace: self.trace.clone(),
+            moves: self.moves.clone(),
+            hold: self.hold.clone(),
+            attempts,
+            state,
+        }
+    }
+
     /// Returns the latest attempt whose outcome is unknown, where the claim's is. One of another history may have a lower
     /// number than one that has ended.
     pub fn in_doubt(&self) -> Option<&PastAttempt> {

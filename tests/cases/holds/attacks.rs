@@ -330,7 +330,7 @@ fn a_vote_that_was_withdrawn_is_not_put_back_in_the_store() {
         assert_eq!(shown(), 503);
         // Nor under one that another commit has.
         assert_eq!(say(&gate, "approve", &held(&gate, "b-2"), "ops-1").status, 200);
-        let last = redis.ask(&["HGET", "sluice:{production}", "last"]).concat();
+        let last = redis.head("sluice:{production}", "last").to_string();
         under(&last);
         wait_until("the journal to have the other commit", || shown() == 503);
         for who in ["ops-2", "finance-1"] {

@@ -186,7 +186,7 @@ async fn its_time_is_the_clock_of_the_redis_and_no_node_runs_back() {
 
     // The clock was ahead once, and another node heard of it.
     let ahead = after.plus(secs(3600));
-    redis.ask(&["HSET", "sluice:{production}", "time", &ahead.as_micros().to_string()]);
+    redis.set_head("sluice:{production}", "time", ahead.as_micros());
     assert_eq!(store.time().await.unwrap(), ahead);
     assert_eq!(tries(&store, "b").await.unwrap().at(), ahead, "what was told in one environment holds in the other");
     let other = opened(&config(&redis.url(), LONG)).await;
@@ -243,9 +243,8 @@ async fn another_format_and_what_is_no_store_are_refused() {
     assert!(matches!(broken, Err(StoreFault::Broken(_))), "{broken:?}");
     let refused = tries(&store, "a").await;
     assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))), "{refused:?}");
-    let formats = [("5", "an earlier version of Sluice wrote it"), ("7", "a later version of Sluice wrote it")];
-    for (format, remedy) in formats {
-        redis.ask(&["HSET", "sluice:{sandbox}", "format", format]);
+    for (format, remedy) in [(8, "a later version of Sluice wrote it"), (6, "an earlier version of Sluice wrote it")] {
+        redis.set_head("sluice:{sandbox}", "format", format);
         for refused in [tries(&store, "b").await.map(drop), store.time().await.map(drop).map_err(CommitError::Fault)] {
             let Err(CommitError::Fault(StoreFault::Broken(why))) = refused else { panic!("{refused:?}") };
             assert!(why.contains(&format!("format {format}")) && why.contains(remedy), "{why}");
@@ -299,8 +298,9 @@ async fn the_outbox_has_bounded_bytes() {
     redis.ask(&["HDEL", &dead, "dead"]);
     store.kept(ENVIRONMENT, &journal(), Number::new(95)).await.unwrap();
     assert_eq!(outbox(&store).await, []);
-    let bytes = redis.ask(&["HMGET", &format!("sluice:{{{ENVIRONMENT}}}"), "put", "taken"]);
-    assert!(bytes[0] == bytes[1] && bytes[0].len() == 8, "{bytes:?}");
+    let root = format!("sluice:{{{ENVIRONMENT}}}");
+    let (put, taken) = (redis.head(&root, "put"), redis.ask(&["HGET", &root, "taken"]).concat());
+    assert!(put.to_string() == taken && taken.len() == 8, "{put} {taken}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -346,7 +346,7 @@ async fn a_user_who_may_do_less_is_refused_and_leaves_nothing_half_done() {
     let store = opened(&demanding(&url, Durability::Acknowledged)).await;
     let entry = tries(&store, "a").await.unwrap().number();
     let span = rolling(secs(60), 2);
-    for command in ["hset", "zadd", "zrem", "mset", "zremrangebyscore"] {
+    for command in ["zadd", "zrem", "mset", "zremrangebyscore"] {
         let before = redis.ask(&["DEBUG", "DIGEST"]);
         assert_eq!(before.concat().len(), 40, "{before:?}");
         redis.ask(&["ACL", "SETUSER", "sluice", &format!("-{command}")]);

@@ -165,9 +165,9 @@ fn a_store_that_changes_while_it_is_read_is_not_exported() {
     let (home, runtime) = (TempDir::new().unwrap(), Runtime::new().unwrap());
     let whole = runtime.block_on(filled(home.path()));
     let changes: [fn(&mut Redis); 4] = [
-        |redis| drop(redis.ask(&["HSET", "sluice:{sandbox}", "last", "99"])),
+        |redis| redis.set_head("sluice:{sandbox}", "last", 99),
         |redis| drop(redis.ask(&["HSET", "sluice:{production}:n", "node-8", "i 4000000000000000 r  {}"])),
-        |redis| drop(redis.ask(&["HSET", "sluice:{production}", "lost", "1"])),
+        |redis| redis.set_head("sluice:{production}", "lost", 1),
         |redis| {
             redis.go();
             redis.come();
@@ -204,4 +204,14 @@ fn a_store_that_changes_while_it_is_read_is_not_exported() {
         assert!(is_told, "{nth}: {error}");
         assert!(!String::from_utf8(out).unwrap().contains("\"item\":\"end\""), "{nth}");
     }
+}
+
+/// Earlier layouts had their head elsewhere.
+#[test]
+fn a_store_of_an_earlier_layout_is_refused_by_its_format() {
+    let (runtime, redis) = (Runtime::new().unwrap(), Redis::start_kept());
+    let store = connected(&runtime, &redis);
+    redis.ask(&["HSET", "sluice:{production}", "format", "5"]);
+    let refused = runtime.block_on(store.time()).unwrap_err().to_string();
+    assert!(refused.contains("format 5; an earlier version of Sluice wrote it"), "{refused}");
 }

@@ -29,10 +29,9 @@ impl RedisStore {
             highest,
             run,
         };
-        let head = Words::default().word(operation).word(head.packed());
-        let ((count, bytes), (more, more_bytes)) = (head.size(), words.size());
-        let count = count.saturating_add(more).saturating_add(5);
-        let mut command = Cmd::with_capacity(count, bytes.saturating_add(more_bytes).saturating_add(CALL_BYTES));
+        let (head, (count, bytes)) = (head.packed(), words.size());
+        let bytes = [bytes, operation.len(), head.len(), CALL_BYTES].into_iter().fold(0, usize::saturating_add);
+        let mut command = Cmd::with_capacity(count.saturating_add(7), bytes);
         command.arg("EVALSHA").arg(self.script.get_hash());
         if self.shards.of(environment).is_in_cluster() {
             // INVARIANT: while a slot moves, the cluster refuses a call that names a key which is not here. Without this, a
@@ -41,7 +40,8 @@ impl RedisStore {
         } else {
             command.arg(1).arg(root(environment));
         }
-        for word in head.all().chain(words.all()) {
+        command.arg(operation).arg(head);
+        for word in words.all() {
             command.arg(word);
         }
         command

@@ -6,6 +6,9 @@ use crate::ledger::StoreTime;
 /// Stands for a time that is not given.
 pub(super) const NO_TIME: f64 = f64::INFINITY;
 
+/// The bytes of six numbers and of the lengths of three texts.
+const NUMBERS: usize = 54;
+
 /// What each call of the script says first, in one argument.
 #[derive(Debug)]
 pub(super) struct ScriptHead<'c> {
@@ -37,8 +40,11 @@ impl ScriptHead<'_> {
         let of_expected = |expected: ExpectedTime| [expected.at.as_micros() as f64, expected.tolerance as f64];
         let numbers = [self.told.as_micros() as f64, self.highest as f64].into_iter();
         let numbers = numbers.chain(self.expected.map_or([NO_TIME; 2], of_expected));
-        let mut packed: Vec<u8> = numbers.flat_map(f64::to_le_bytes).collect();
-        for text in [self.node, self.generation, self.run] {
+        let texts = [self.node, self.generation, self.run];
+        let length = texts.iter().map(|text| text.len()).sum::<usize>();
+        let mut packed: Vec<u8> = Vec::with_capacity(length.saturating_add(NUMBERS));
+        numbers.for_each(|number| packed.extend_from_slice(&number.to_le_bytes()));
+        for text in texts {
             // What is cut off is not what the store has: the script refuses the call.
             let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
             packed.extend_from_slice(&length.to_le_bytes());

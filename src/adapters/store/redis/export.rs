@@ -178,10 +178,11 @@ impl RedisStore {
             let by = Sender { node: node_of(&node)?, journal };
             put(writer, &Item::Kept(environment, by, number_of(number)?))?;
         }
-        for (field, number) in self.read_by::<HashFields>(environment, &all_of(&root)).await? {
-            if let Some(node) = field.strip_prefix("by:") {
-                put(writer, &Item::Committed(environment, node_of(node)?, number_of(&number)?))?;
-            }
+        let mut command = ::redis::cmd("GET");
+        command.arg(format!("{root}:a"));
+        let head: Vec<u8> = self.read_by(environment, &command).await?;
+        for (node, number) in stored_form::committed(&head).map_err(TransferError::Store)? {
+            put(writer, &Item::Committed(environment, node_of(node)?, number_of(number)?))?;
         }
         // An import takes the id over, or is known as its successor.
         match InstallationId::parse(generation) {

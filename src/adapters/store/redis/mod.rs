@@ -16,6 +16,7 @@ mod call_head;
 mod export;
 mod faults;
 mod generation;
+mod name_list;
 mod order;
 mod pace;
 mod reader;
@@ -375,6 +376,9 @@ impl fmt::Debug for RedisStore {
 }
 
 /// Returns the prefix of all keys of an environment: its hash tag keeps them in one slot of a cluster.
-fn root(environment: Environment) -> String {
-    format!("sluice:{{{}}}", environment.as_str())
+fn root(environment: Environment) -> &'static str {
+    match environment {
+        Environment::Production => "sluice:{production}",
+        Environment::Sandbox => "sluice:{sandbox}",
+    }
 }

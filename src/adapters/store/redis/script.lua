@@ -1,18 +1,18 @@
 -- Every commit and every query of the store, in one script: one call is one atomic step.
 --
 -- KEYS[1] is the root of an environment; every key begins with it, so that its hash tag keeps them in one slot:
---   root               hash: format; time, the latest reported time; last, the number of the latest commit;
---                      generation, which identifies this store; run, the process and history that all running nodes
---                      have met; next and since, a new run that they are meeting; lost, since when a loss is known;
---                      above, which the next number exceeds; rebuilding, the process that rebuilds the store, and
---                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
---                      the clock of the Redis, which leapt; epoch, how often people had it followed again (a gate
---                      believes both where its journal has the same);
---                      promoted, when gates first met the run in use, if it is not the first one;
---                      put, how many bytes were ever put into the outbox, and taken, how many left it; left, the
---                      highest number that left it since the store was created or rebuilt; behind, the last number
---                      before the rebuild, if it was rebuilt;
---                      'by:NODE', the highest number that the node committed
+--   root:a             string: the head, as seven doubles, of which zero is none: format; time, the latest reported
+--                      time; last, the number of the latest commit; put, how many bytes were ever put into the
+--                      outbox; skew, what is added to the clock of the Redis, which leapt; above, which the next number
+--                      exceeds; lost, since when a loss is known. Then generation, which identifies this store, and
+--                      run, the process and history that all running nodes have met, each behind its length; then
+--                      the highest number that each node committed, as a line feed, the node, a space and the number
+--   root               hash: next and since, a new run that the nodes are meeting; rebuilding, which process rebuilds
+--                      the store, and when it was heard; distrusted, if the store contradicted a journal; epoch, how
+--                      often people had the clock followed again (a gate believes it, and the skew, where its journal
+--                      has the same); promoted, when gates first met the run in use, if it is not the first one;
+--                      taken, how many bytes left the outbox; left, the highest number that left it since the store was
+--                      created or rebuilt; behind, the last number before the rebuild, if it was rebuilt
 --   root:r:RECORD      string: version, at, whole until and gone at, each as a double, of which less than nothing is
 --                      forever; then 'w' and the content, or 's' if it is spent
 --   root:i:INDEX       members by their due time
@@ -53,7 +53,11 @@
 
 local op, root = ARGV[1], KEYS[1]
 -- The layout of these keys. No other is read.
-local FORMAT = '6'
+local FORMAT = 7
+-- In the place of the layout while an import goes on.
+local IMPORT = -1
+-- The bytes before the texts of the head, and those of a head that has none.
+local NUMBERS, NO_TEXTS = 56, 60
 local MAX_EXACT = 9007199254740991
 -- Until when that is kept which has no end.
 local FOREVER = -1
@@ -104,40 +108,63 @@ if more <= #ARGV[2] then
 end
 -- The index of the last argument that was taken: that of the last one that all operations share.
 local at = 2
-local meta = redis.call(
-  'HMGET',
-  root,
-  'format',
-  'time',
-  'last',
-  'generation',
-  'run',
-  'lost',
-  'above',
-  'skew',
-  'put',
-  'by:' .. asker
-)
-local generation, run, lost = meta[4], meta[5], meta[6]
-local bytes_put = tonumber(meta[9] or 0)
-if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
-  return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
-elseif meta[1] and meta[1] ~= FORMAT and meta[1] ~= 'import' then
-  local remedy = '; a later version of Sluice wrote it: use that version'
-  if tonumber(meta[1]) and tonumber(meta[1]) < tonumber(FORMAT) then
-    remedy = '; an earlier version of Sluice wrote it: use that version'
+-- Reads what the store has under the keys of a commit, and the head. The plan begins with the time by which the commit
+-- must be here, the node, which is empty for the caller, how many keys and other texts the steps name, and these names.
+-- The first key is that of the head. Returns the values, the keys, their names
+-- without the root and behind them the other texts, where the steps begin in the plan, that time, and the node.
+local function planned(its_root, plan)
+  local limit, node, count, of_texts, following = struct.unpack('<dBc0HH', plan)
+  local all = '<' .. string.rep('I3c0', count + of_texts)
+  local names = { its_root .. ':a', struct.unpack(all, plan, following) }
+  count = count + 1
+  local keys = { unpack(names, 1, count) }
+  for place = 2, count do
+    keys[place] = its_root .. names[place]
   end
-  return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. remedy)
+  return redis.call('MGET', unpack(keys)), keys, names, names[count + of_texts + 1], limit, node
 end
 
-local mark = tonumber(meta[2] or 0)
+local is_read, found_here, its_keys, its_names, steps_begin, its_limit, committer
+if op == 'commit' then
+  is_read, found_here, its_keys, its_names, steps_begin, its_limit, committer = pcall(planned, root, ARGV[3])
+  if not is_read then
+    return refusal(found_here)
+  end
+else
+  found_here = redis.call('MGET', root .. ':a')
+end
+
+local packed_head = found_here[1] or ''
+if #packed_head < NO_TEXTS then
+  packed_head = packed_head .. string.rep('\0', NO_TEXTS - #packed_head)
+end
+local layout, mark, last_number, bytes_put, skew, above, lost_since, generation, run =
+  struct.unpack('<dddddddHc0Hc0', packed_head)
+-- Earlier layouts had it elsewhere.
+local layout_before = layout == 0 and redis.call('HGET', root, 'format')
+if layout_before then
+  layout = tonumber(layout_before) or 1
+end
+if generation == '' then
+  generation = nil
+end
+local lost = lost_since ~= 0 and string.format('%d', lost_since) or nil
+if layout == IMPORT and op ~= 'import' and op ~= 'imported' then
+  return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
+elseif layout ~= FORMAT and layout ~= 0 and layout ~= IMPORT then
+  local remedy = '; a later version of Sluice wrote it: use that version'
+  if layout < FORMAT then
+    remedy = '; an earlier version of Sluice wrote it: use that version'
+  end
+  return redis.error_reply('SLUICE the store is of format ' .. layout .. remedy)
+end
+
 -- Whoever expects no time cannot tell whether the clock leapt.
 local is_sure = expected ~= NONE or clock ~= NONE
 if clock == NONE then
   local time = redis.call('TIME')
   clock = time[1] * 1000000 + time[2]
 end
-local skew = tonumber(meta[8] or 0)
 -- Until a starting gate has compared the clock of its machine, it goes on from the last known time: it shifts the
 -- clock.
 local is_starting = shift ~= NONE
@@ -155,18 +182,23 @@ local now = math.max(followed, believed, told_before)
 local is_known, waits = known ~= '' and known ~= '-', known == '-'
 
 -- What the store knows of the commits of the calling node, and whether the store lacks what that node knows.
-local committed = tonumber(meta[10] or 0)
+local function committed_by(head, node)
+  local _, before = string.find(head, '\n' .. node .. ' ', 57, true)
+  return before and tonumber(string.match(head, '^%d+', before + 1)) or 0
+end
+
+local committed = committed_by(packed_head, asker)
 local is_behind = (is_known and not generation) or highest > committed
 
 -- Marks a loss at once, for all nodes: until money is closed nothing else is done. Returns since when it is known.
-local function mark_lost(its_root, lost_before, time, latest, above)
+local function mark_lost(its_root, lost_before, time, number, above_before)
   local since = lost_before
   if not since then
     since = string.format('%d', time)
-    redis.pcall('HSET', its_root, 'lost', since)
+    redis.pcall('SETRANGE', its_root .. ':a', 48, struct.pack('<d', time))
   end
-  if latest > tonumber(above or 0) then
-    redis.pcall('HSET', its_root, 'above', string.format('%d', latest))
+  if number > above_before then
+    redis.pcall('SETRANGE', its_root .. ':a', 40, struct.pack('<d', number))
   end
   return since
 end
@@ -196,7 +228,7 @@ if known ~= '' and not is_of_roll then
     return redis.error_reply('OTHER the store has forgotten what a node knows of it')
   elseif is_behind or lost then
     if is_behind then
-      mark_lost(root, lost, now, highest, meta[7])
+      mark_lost(root, lost, now, highest, above)
     end
     return redis.error_reply('OTHER the store has forgotten what a node knows of it')
   elseif run ~= met then
@@ -345,33 +377,33 @@ local function found(obstacles, step, packed, version, is_whole, written)
   return stood(obstacles, step, 'record', shown, at_then, 'whole', string.sub(packed, CONTENT))
 end
 
--- Makes a commit, whose arguments begin behind `behind`: its plan, its entry, and the values of its steps. The plan has
--- the time by which the commit must be here, the node, which is empty for the caller, how many keys and other texts the
--- steps name, these names, and the steps. Each key that steps read or write is named once, and all are read at once:
--- steps tell its place. So it is with other texts; a text with which a key ends is told as the place of that key, and
--- where in it the text begins, which is 0 for other texts. `script_args` writes the plan.
--- Returns the answer, and the commands that write it, where there are any.
-local function commit(its_root, behind, its_meta, now_here, its_clock, caller, its_own, is_expected)
+-- Makes a commit, whose arguments begin behind `behind`: its plan, its entry, and the values of its steps. Each key of
+-- the steps is named once, and all were read at once (see `planned`): steps tell its place. So it is with other texts;
+-- one with which a key ends is told as the place of that key, and where in it the text begins, which is 0 for other
+-- texts. `script_args` writes the plan. Returns the answer, and the commands that write it, where there are any.
+local function commit(
+  its_root,
+  behind,
+  its_head,
+  put,
+  number,
+  now_here,
+  its_clock,
+  caller,
+  is_expected,
+  values,
+  keys,
+  names,
+  following,
+  limit,
+  node
+)
   local call, read, sub, format, pack = redis.call, struct.unpack, string.sub, string.format, struct.pack
-  local plan, entry, next_value = ARGV[behind + 1], ARGV[behind + 2], behind + 2
-  local limit, node, count, of_texts, following = read('<dBc0HH', plan)
+  local plan, entry, next_value, count = ARGV[behind + 1], ARGV[behind + 2], behind + 2, #keys
   local written = format('%d', now_here)
   -- A clock that leapt makes every commit late, but for the one that says so.
   if its_clock > limit or now_here > limit then
     return { 'late', written }
-  end
-  -- Of a store that is not lost, the second is what somebody else wrote.
-  local above = its_meta[6] and its_meta[7] or 0
-  local number = math.max(tonumber(its_meta[3] or 0), tonumber(above)) + 1
-  -- The names of keys, without their root, then the other texts.
-  local names = { read('<' .. string.rep('I3c0', count + of_texts), plan, following) }
-  following = names[count + of_texts + 1]
-  local keys, values = { unpack(names, 1, count) }, {}
-  for place = 1, count do
-    keys[place] = its_root .. keys[place]
-  end
-  if count > 0 then
-    values = call('MGET', unpack(keys))
   end
   if node == '' then
     node = caller
@@ -382,7 +414,7 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
   -- and its value; the places of other keys that change; and commands. A table that has its size does not grow.
   local created, last_created = { nil, nil, nil, nil }, 0
   local changed, last_changed = { nil, nil, nil, nil }, 0
-  local turns, settled, gone, opened, emptied, due, earliest, removed, corrections
+  local turns, settled, gone, opened, emptied, due, earliest, removed, skew_then, epoch_then
 
   local step, length = -1, #plan
   while following <= length do
@@ -562,13 +594,10 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
         error('a process that expects no time cannot correct it')
       end
     elseif what == 'C' then
-      local micros
-      micros, following = read('<i8', plan, starts)
-      corrections = with(corrections or {}, 'skew', format('%d', micros))
+      skew_then, following = read('<i8', plan, starts)
     elseif what == 'f' then
       following = starts
-      local epoch = tonumber(call('HGET', its_root, 'epoch') or 0)
-      corrections = with(corrections or {}, 'epoch', format('%d', epoch + 1))
+      epoch_then = (epoch_then or tonumber(call('HGET', its_root, 'epoch') or 0)) + 1
     else
       error('a step that this script does not know')
     end
@@ -626,13 +655,27 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
       its_values = table.concat(all)
     end
   end
-  -- Permissions go by commands and keys: big values are left out.
-  local sets, checked, last_set = { 'MSET', nil, nil, nil, nil, nil, nil, nil, nil }, { 'MSET', nil, nil, nil, nil }, 1
+  local put_then = put + #written + #node + #entry + #its_values + 2
+  local head_then = skew_then and pack('<ddddd', FORMAT, now_here, number, put_then, skew_then)
+    or pack('<dddd', FORMAT, now_here, number, put_then)
+  local rest = #head_then + 1
+  -- Only the node's own commits count, so those of others cannot hide a loss.
+  local its_line = '\n' .. node .. ' '
+  local _, before = string.find(its_head, its_line, 57, true)
+  local number_before = before and string.match(its_head, '^%d+', before + 1)
+  if not before then
+    head_then = head_then .. sub(its_head, rest) .. its_line .. shown
+  elseif number > tonumber(number_before) then
+    head_then = head_then .. sub(its_head, rest, before) .. shown .. sub(its_head, before + 1 + #number_before)
+  else
+    head_then = head_then .. sub(its_head, rest)
+  end
+  local sets = { 'MSET', keys[1], head_then, nil, nil, nil, nil, nil, nil }
+  local last_set = 3
   for i = 1, last_created, 4 do
     local key = keys[created[i]]
     local record_head = pack('<ddddc1', number, now_here, created[i + 1], created[i + 2], 'w')
     sets[last_set + 1], sets[last_set + 2] = key, record_head .. created[i + 3]
-    checked[last_set + 1], checked[last_set + 2] = key, ''
     last_set = last_set + 2
   end
   for i = 1, last_changed do
@@ -643,34 +686,15 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
       gone = with(gone or { 'DEL' }, key)
     elseif value then
       sets[last_set + 1], sets[last_set + 2] = key, value
-      checked[last_set + 1], checked[last_set + 2] = key, ''
       last_set = last_set + 2
     end
   end
-  local put = its_meta[9] or '0'
-  local put_then = format('%d', put + #written + #node + #entry + #its_values + 2)
-  local head = { 'HSET', its_root, 'time', written, 'last', shown, 'put', put_then, nil, nil }
-  -- Only the node's own commits count, so those of others cannot hide a loss.
-  if number > (node == caller and its_own or tonumber(call('HGET', its_root, 'by:' .. node) or 0)) then
-    with(head, 'by:' .. node, shown)
-  end
-  if its_meta[1] ~= FORMAT then
-    with(head, 'format', FORMAT)
-  end
-  if corrections then
-    with(head, corrections[1], corrections[2])
-    with(head, corrections[3], corrections[4])
-  end
-  try('HSET', its_root, 'time', written)
-  try('ZADD', queue, shown, '')
-  local queued = put .. ' ' .. written .. ' ' .. node .. ' ' .. entry .. its_values
-  local writes, last = { head, { 'ZADD', queue, shown, queued }, nil, nil, nil, nil, nil, nil }, 2
-  if last_set > 1 then
-    try(unpack(checked, 1, last_set))
+  local queued = format('%d', put) .. ' ' .. written .. ' ' .. node .. ' ' .. entry .. its_values
+  local writes, last = { sets, { 'ZADD', queue, shown, queued }, nil, nil, nil, nil, nil, nil }, 2
+  if epoch_then then
     last = 3
-    writes[3] = sets
+    writes[3] = { 'HSET', its_root, 'epoch', format('%d', epoch_then) }
   end
-  local last_big = last
   if gone then
     last = last + 1
     writes[last] = gone
@@ -700,7 +724,7 @@ local function commit(its_root, behind, its_meta, now_here, its_clock, caller, i
       end
     end
   end
-  for i = last_big + 1, last do
+  for i = 1, last do
     try(unpack(writes[i]))
   end
   return { 'done', shown, written }, writes
@@ -710,13 +734,31 @@ end
 local function reported(its_root, time, stored, is_sure_of_it)
   local shown = string.format('%d', time)
   if time > stored and is_sure_of_it then
-    redis.pcall('HSET', its_root, 'time', shown)
+    redis.pcall('SETRANGE', its_root .. ':a', 8, struct.pack('<d', time))
   end
   return shown
 end
 
 if op == 'commit' then
-  local is_well, answer, writes = pcall(commit, root, at, meta, now, clock, asker, committed, expected ~= NONE)
+  local is_well, answer, writes = pcall(
+    commit,
+    root,
+    at,
+    packed_head,
+    bytes_put,
+    -- Of a store that is not lost, the second is what somebody else wrote.
+    (lost and math.max(last_number, above) or last_number) + 1,
+    now,
+    clock,
+    asker,
+    expected ~= NONE,
+    found_here,
+    its_keys,
+    its_names,
+    steps_begin,
+    its_limit,
+    committer
+  )
   if not is_well then
     return refusal(answer)
   end
@@ -756,9 +798,11 @@ local function finish(is_well, answer, act)
   return answer
 end
 
--- Makes a commit within another operation; returns its answer, and what writes it.
-local function also_commit()
-  local answer, writes = commit(root, at, meta, now, clock, asker, committed, expected ~= NONE)
+-- Makes a commit within another operation, behind this number; returns its answer, and what writes it.
+local function also_commit(before)
+  local is_sure_time = expected ~= NONE
+  local answer, writes =
+    commit(root, at, packed_head, bytes_put, before + 1, now, clock, asker, is_sure_time, planned(root, ARGV[at + 1]))
   if answer[1] == 'stood' then
     answer[2] = reported(root, now, mark, is_sure)
   end
@@ -775,14 +819,16 @@ local function tell()
 end
 
 local function number_of(node)
-  return tonumber(node == asker and meta[10] or redis.call('HGET', root, 'by:' .. node) or 0)
+  return committed_by(packed_head, node)
 end
 
 -- Marks a loss, if the store lacks what a node knows; returns since when one is known.
 local function forgot(seen)
-  is_behind = is_behind or seen > tonumber(meta[3] or 0)
+  is_behind = is_behind or seen > last_number
   if is_behind then
-    lost = mark_lost(root, lost, now, math.max(highest, seen), meta[7])
+    local known_number = math.max(highest, seen)
+    lost = mark_lost(root, lost, now, known_number, above)
+    above = math.max(above, known_number)
   end
   return lost
 end
@@ -829,7 +875,7 @@ elseif op == 'read' then
 elseif op == 'last' then
   operation = function()
     mark_read()
-    return { tell(), meta[3] or '0' }
+    return { tell(), text(last_number) }
   end
 elseif op == 'used' then
   operation = function()
@@ -853,6 +899,36 @@ elseif op == 'outbox' then
 end
 if operation then
   return finish(pcall(operation))
+end
+
+-- Writes a number of the head, which stands behind so many bytes: format 0, time 8, put 24, above 40, lost 48.
+local function put_number(write, behind, number)
+  write('SETRANGE', root .. ':a', behind, struct.pack('<d', number))
+end
+
+-- Returns the head as it is now, and where the lines of the nodes begin in it.
+local function head_now()
+  local head = redis.call('GET', root .. ':a') or ''
+  head = head .. string.rep('\0', NO_TEXTS - #head)
+  local _, _, begin = struct.unpack('<Hc0Hc0', head, NUMBERS + 1)
+  return head, begin
+end
+
+-- Writes which store this is, and which run its nodes have met.
+local function put_origin(write, id, its_run)
+  local head, begin = head_now()
+  local texts = struct.pack('<Hc0Hc0', #id, id, #its_run, its_run)
+  write('SET', root .. ':a', string.sub(head, 1, NUMBERS) .. texts .. string.sub(head, begin))
+end
+
+-- Returns a head with the highest number of a node.
+local function with_committed(head, node, number)
+  local line = '\n' .. node .. ' '
+  local first, last = string.find(head, line, NUMBERS + 1, true)
+  if first then
+    head = string.sub(head, 1, first - 1) .. string.gsub(string.sub(head, last + 1), '^%d+', '')
+  end
+  return head .. line .. text(number)
 end
 
 local function packed_record(version, written, whole, gone, state, content)
@@ -958,11 +1034,9 @@ end
 local function tell_roll(verdict, all)
   local epoch, promoted = redis.call('HGET', root, 'epoch') or '0', redis.call('HGET', root, 'promoted') or ''
   local told = { verdict, tell(), text(clock), text(skew), epoch, text(mark), promoted }
-  told[#told + 1] = redis.call('HGET', root, 'generation') or ''
-  told[#told + 1] = redis.call('HGET', root, 'run') or ''
-  told[#told + 1] = redis.call('HGET', root, 'last') or '0'
-  told[#told + 1] = redis.call('HGET', root, 'above') or '0'
-  told[#told + 1] = redis.call('HGET', root, 'lost') or ''
+  for _, one in ipairs({ generation or '', run or '', text(last_number), text(above), lost or '' }) do
+    told[#told + 1] = one
+  end
   for node, one in pairs(all) do
     local has = string.match(redis.call('HGET', root .. ':k', node) or '0', '%d+$')
     local own = redis.call('HGET', root .. ':c', node) or '0'
@@ -1001,16 +1075,15 @@ local function beat()
   if lost and its_generation ~= '' then
     redis.call('HSET', root .. ':f', its_generation, '1')
   elseif is_other and not redis.call('HGET', root .. ':f', its_generation) then
-    local last = tonumber(meta[3] or 0)
     -- A store without any commit in the place of one without any is as good.
-    local are_empty = fresh ~= '' and math.max(has, highest, seen, last) == 0
+    local are_empty = fresh ~= '' and math.max(has, highest, seen, last_number) == 0
     -- A store that people create is another installation's.
-    if fresh == '' or (has <= last and not are_empty) then
+    if fresh == '' or (has <= last_number and not are_empty) then
       return tell_roll('foreign', all)
     elseif not are_empty then
       -- It knows more than this store, which may have been made anew in the place of its own.
       lost = text(now)
-      redis.call('HSET', root, 'lost', lost)
+      put_number(redis.call, 48, now)
     end
     redis.call('HSET', root .. ':f', its_generation, '1')
   end
@@ -1043,7 +1116,8 @@ local function beat()
       return tell_roll('uncreated', all)
     end
     generation, run = fresh, met
-    redis.call('HSET', root, 'format', FORMAT, 'generation', fresh, 'run', met)
+    put_number(redis.call, 0, FORMAT)
+    put_origin(redis.call, fresh, met)
   end
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
@@ -1056,7 +1130,7 @@ local function beat()
   redis.call('HSET', root .. ':c', asker, text(highest))
   if forgot(seen) or not generation then
     lost = lost or text(now)
-    redis.call('HSET', root, 'lost', lost)
+    put_number(redis.call, 48, tonumber(lost))
     -- The other nodes that this one was told of, with their commits: the rebuild asks who has them.
     for node, one in pairs(others) do
       local number, state = string.match(redis.call('HGET', root .. ':m', node) or '', '^(%S+) (%S+)$')
@@ -1087,14 +1161,16 @@ local function beat()
     if not is_gathered(all, tonumber(since), lapse, has_come) then
       return tell_roll('meeting', all)
     end
-    redis.call('HSET', root, 'run', met, 'promoted', since)
+    run = met
+    put_origin(redis.call, generation, run)
+    redis.call('HSET', root, 'promoted', since)
     redis.call('HDEL', root, 'next', 'since')
   end
   return tell_roll('well', all)
 end
 
--- Returns the writes of items, behind the given fields of the root.
-local function take_items(fields)
+-- Returns the writes of items, behind what `write_first` writes.
+local function take_items(write_first)
   local writes = {}
   local function write(...)
     writes[#writes + 1] = { ... }
@@ -1130,7 +1206,7 @@ local function take_items(fields)
       write('HSET', root .. ':k', node, journal .. ' ' .. number)
     elseif kind == 'committed' then
       local node, number = take(), take()
-      write('HSET', root, 'by:' .. node, number)
+      write('committed', node, tonumber(number))
     elseif kind == 'former' then
       write('HSET', root .. ':f', take(), '1')
     else
@@ -1140,14 +1216,16 @@ local function take_items(fields)
       bytes_put = bytes_put + #packed
     end
   end
-  fields[#fields + 1], fields[#fields + 2] = 'put', text(bytes_put)
   return function()
-    alter('HSET', root, unpack(fields))
+    write_first()
+    put_number(alter, 24, bytes_put)
     for _, command in ipairs(writes) do
       local what, key, first, second, third, fourth = unpack(command)
       local before = (what == 'slot' or what == 'holder') and redis.call('GET', key) or ''
       if what == 'slot' then
         alter('SET', key, with_slot(before, slot_in(before, first, second), first, second, third, fourth))
+      elseif what == 'committed' then
+        alter('SET', root .. ':a', with_committed((head_now()), key, first))
       elseif what == 'holder' then
         -- The same item may come twice.
         if not held_in(before, first) then
@@ -1246,7 +1324,7 @@ elseif op == 'dismiss' then
     return {}, function()
       alter('HSET', root .. ':g', node .. ' ' .. old, had .. ' lost')
       -- It may come back after all, and is compared then.
-      mark_leaving(node, tonumber(had), tonumber(meta[3] or 0))
+      mark_leaving(node, tonumber(had), last_number)
       for _, hash in ipairs({ ':k', ':n', ':w', ':c' }) do
         alter('HDEL', root .. hash, node)
       end
@@ -1258,11 +1336,12 @@ elseif op == 'create' then
     local id = take()
     if generation or id == '' then
       return { generation or '' }
-    elseif meta[1] or meta[3] or lost then
+    elseif layout ~= 0 or last_number > 0 or lost then
       error('there is a store already')
     end
     return { id }, function()
-      alter('HSET', root, 'format', FORMAT, 'generation', id, 'run', met)
+      put_number(alter, 0, FORMAT)
+      put_origin(alter, id, met)
     end
   end
 elseif op == 'import' then
@@ -1270,30 +1349,32 @@ elseif op == 'import' then
   operation = function()
     local is_first = take() == '1'
     -- An earlier query for the time does not count as a store.
-    if (is_first and (meta[1] or lost)) or (not is_first and meta[1] ~= 'import') then
+    if (is_first and (layout ~= 0 or lost)) or (not is_first and layout ~= IMPORT) then
       error('there is a store already')
     end
-    return {}, take_items({ 'format', 'import' })
+    return {}, take_items(function()
+      put_number(alter, 0, IMPORT)
+    end)
   end
 elseif op == 'imported' then
   -- Completes the import: the commit that closes money makes it a usable store.
   operation = function()
-    local fresh, time, last = take(), tonumber(take()), take()
-    if meta[1] ~= 'import' then
+    local fresh, time, last = take(), tonumber(take()), tonumber(take())
+    if layout ~= IMPORT then
       error('nothing was imported')
     end
-    now, meta[3] = math.max(now, time), last
-    local told, write = also_commit()
+    now = math.max(now, time)
+    local told, write = also_commit(lost and math.max(last, above) or last)
     return told,
       write and function()
-        alter('HSET', root, 'generation', fresh, 'run', met)
+        write()
+        put_origin(alter, fresh, met)
         -- The gates of this store, which do not run, will go on with their journals: entries wait for them.
         local kept = redis.call('HGETALL', root .. ':k')
         for i = 1, #kept, 2 do
           alter('HSET', root .. ':n', kept[i], ' 0   {}')
           alter('HSET', root .. ':w', kept[i], text(now))
         end
-        write()
       end
   end
 elseif op == 'distrust' then
@@ -1305,7 +1386,7 @@ elseif op == 'distrust' then
         alter('HSET', root, 'distrusted', '1')
       end
       if not lost then
-        alter('HSET', root, 'lost', text(now))
+        put_number(alter, 48, now)
       end
     end
   end
@@ -1317,7 +1398,7 @@ elseif op == 'rebuild' then
     if not lost or (by and by ~= instance and now - tonumber(heard) < lapse) then
       return { 'no' }
     end
-    local told = { 'go', redis.call('HGET', root, 'above') or '0', redis.call('HGET', root, 'distrusted') or '' }
+    local told = { 'go', text(above), redis.call('HGET', root, 'distrusted') or '' }
     local others = redis.call('HGETALL', root .. ':m')
     for i = 1, #others, 2 do
       local number, state = string.match(others[i + 1], '^(%S+) (%S+)$')
@@ -1334,7 +1415,10 @@ elseif op == 'repair' then
     if not is_rebuilding(instance) then
       return { 'no' }
     end
-    return { 'go' }, take_items({ 'rebuilding', instance .. ' ' .. text(now) })
+    return { 'go' },
+      take_items(function()
+        alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
+      end)
   end
 elseif op == 'lend' then
   -- Lends entries of one journal to the gate whose journal begins earlier, while the store is lost.
@@ -1460,28 +1544,28 @@ elseif op == 'take_part' then
 elseif op == 'rebuilt' then
   -- Completes the rebuild, with a commit behind all numbers that any node knows.
   operation = function()
-    local instance, fresh, time, last, count = take(), take(), tonumber(take()), take(), tonumber(take())
+    local instance, fresh, time, last, count = take(), take(), tonumber(take()), tonumber(take()), tonumber(take())
     if not is_rebuilding(instance) then
       return { 'no' }
     end
-    local numbers = {}
     for _ = 1, count do
-      numbers[take()] = take()
+      local node, number = take(), tonumber(take())
+      packed_head = with_committed(packed_head, node, number)
     end
-    now, meta[3], meta[7] = math.max(now, time), last, nil
-    local told, write = also_commit()
+    now = math.max(now, time)
+    local told, write = also_commit(last)
     return told,
       write and function()
-        alter('HDEL', root, 'lost', 'above', 'rebuilding', 'shows', 'distrusted', 'next', 'since', 'left')
+        write()
+        put_number(alter, 40, 0)
+        put_number(alter, 48, 0)
+        put_origin(alter, generation or fresh, met)
+        alter('HDEL', root, 'rebuilding', 'shows', 'distrusted', 'next', 'since', 'left')
         alter('DEL', root .. ':m', root .. ':t', root .. ':u', root .. ':v')
         if run ~= met then
           alter('HSET', root, 'promoted', text(now))
         end
-        alter('HSET', root, 'format', FORMAT, 'generation', generation or fresh, 'run', met, 'behind', last)
-        for node, number in pairs(numbers) do
-          alter('HSET', root, 'by:' .. node, number)
-        end
-        write()
+        alter('HSET', root, 'behind', text(last))
       end
   end
 elseif op == 'times' then
@@ -1493,7 +1577,7 @@ elseif op == 'right_time' then
   -- Replaces a stored time that no gate can have told.
   operation = function()
     return {}, mark > believed and function()
-      alter('HSET', root, 'time', text(now))
+      put_number(alter, 8, now)
     end or nil
   end
 elseif op == 'kept' then

@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use super::super::slots;
 use super::call_head::NO_TIME;
+use super::name_list::NameList;
 use crate::base::ids::Environment;
 use crate::ledger::{
     Index, Keep, Kind, MAX_UNITS, NodeId, Number, RecordKey, Step, StoreFault, StoreTime, WindowKey, WindowSpan,
@@ -12,6 +13,8 @@ use crate::ledger::{
 
 /// Stands for how long a record is kept.
 const FOREVER: i64 = -1;
+/// The places before those of the keys that steps name: the head of the store.
+const FIRST_PLACES: usize = 1;
 /// The bytes in which the length of a name is told.
 const NAME_LENGTH: usize = 3;
 
@@ -29,10 +32,11 @@ struct PackedSteps<'s> {
     bytes: Vec<u8>,
     /// The last place of the newest step, if that is one of those that want nothing there: places in a row are one.
     absent: Option<usize>,
-    /// The keys that the steps read or write, without their root: each one once. Steps tell their places, from 1 on.
-    keys: Vec<String>,
-    /// The other texts of the steps, in the same way.
-    texts: Vec<String>,
+    /// The keys that the steps read or write, without their root: each one once. Steps tell their places, which begin
+    /// behind the first ones.
+    keys: NameList,
+    /// The other texts of the steps, in the same way; their places begin with 1.
+    texts: NameList,
     values: Vec<&'s [u8]>,
 }
 
@@ -127,10 +131,15 @@ impl Words {
         let node = node.map_or("", NodeId::as_str);
         self.bytes.push(u8::try_from(node.len()).map_err(|_| slots::senseless("a node with such a name"))?);
         self.bytes.extend_from_slice(node.as_bytes());
-        for count in [packed.keys.len(), packed.texts.len()] {
+        let counts = [packed.keys.count(), packed.texts.count()];
+        for count in counts {
             self.bytes.extend_from_slice(&place_of(count)?.to_le_bytes());
         }
-        for name in packed.keys.iter().chain(&packed.texts) {
+        let of_names = counts.iter().sum::<usize>().saturating_mul(NAME_LENGTH);
+        let of_values = packed.values.iter().map(|value| value.len()).sum::<usize>();
+        let lengths = [of_names, packed.keys.bytes(), packed.texts.bytes(), packed.bytes.len(), entry.len(), of_values];
+        self.bytes.reserve(lengths.into_iter().fold(0, usize::saturating_add));
+        for name in packed.keys.all().chain(packed.texts.all()) {
             let length = u32::try_from(name.len()).map_or([u8::MAX; 4], u32::to_le_bytes);
             match length.split_at(NAME_LENGTH) {
                 (length, [0]) => self.bytes.extend_from_slice(length),
@@ -202,7 +211,7 @@ impl<'s> PackedSteps<'s> {
             Step::Unbook { window, span, units, at } => self.booked(b't', window, *span, *units, *at),
             Step::Settle { window, holder } => {
                 // The window is not read: the holder tells all of it.
-                let (name, holder) = (placed(&mut self.texts, WindowName(window).to_string()), self.holder(holder));
+                let (name, holder) = (self.texts.place(format_args!("{}", WindowName(window))), self.holder(holder));
                 self.letter(b's').place(name)?;
                 self.place(holder)
             }
@@ -215,15 +224,19 @@ impl<'s> PackedSteps<'s> {
     }
 
     fn record(&mut self, key: &RecordKey) -> usize {
-        placed(&mut self.keys, [":r:", key.kind.as_str(), ":", &key.name].concat())
+        self.key(format_args!(":r:{}:{}", key.kind.as_str(), key.name))
     }
 
     fn window(&mut self, window: &WindowKey) -> usize {
-        placed(&mut self.keys, format!(":s:{}", WindowName(window)))
+        self.key(format_args!(":s:{}", WindowName(window)))
     }
 
     fn holder(&mut self, holder: &str) -> usize {
-        placed(&mut self.keys, [":h:", holder].concat())
+        self.key(format_args!(":h:{holder}"))
+    }
+
+    fn key(&mut self, name: fmt::Arguments<'_>) -> usize {
+        self.keys.place(name).saturating_add(FIRST_PLACES)
     }
 
     fn letter(&mut self, letter: u8) -> &mut Self {
@@ -259,11 +272,11 @@ impl<'s> PackedSteps<'s> {
         let length = u8::try_from(index.len()).map_err(|_| slots::senseless("an index with such a name"))?;
         self.letter(length).bytes.extend_from_slice(index.as_bytes());
         // A key that ends with it has it already. The script counts bytes from 1 on.
-        let ending = self.keys.iter().enumerate().find_map(|(nth, key)| {
+        let ending = self.keys.all().enumerate().find_map(|(nth, key)| {
             let before = key.strip_suffix(member).filter(|before| before.ends_with(':'))?;
-            Some((nth.saturating_add(1), u8::try_from(before.len()).ok()?.checked_add(1)?))
+            Some((nth.saturating_add(FIRST_PLACES + 1), u8::try_from(before.len()).ok()?.checked_add(1)?))
         });
-        let (place, cut) = ending.unwrap_or_else(|| (placed(&mut self.texts, member.to_owned()), 0));
+        let (place, cut) = ending.unwrap_or_else(|| (self.texts.place(format_args!("{member}")), 0));
         self.place(place)?;
         self.bytes.push(cut);
         Ok(())
@@ -334,16 +347,6 @@ fn place_of(place: usize) -> Result<u16, StoreFault> {
     u16::try_from(place).map_err(|_| slots::senseless("too many keys"))
 }
 
-/// Returns the place of a text, from 1 on.
-fn placed(all: &mut Vec<String>, text: String) -> usize {
-    let known = all.iter().position(|known| *known == text);
-    let at = known.unwrap_or_else(|| {
-        all.push(text);
-        all.len().saturating_sub(1)
-    });
-    at.saturating_add(1)
-}
-
 fn exact(time: StoreTime) -> i64 {
     time.as_micros().clamp(-StoreTime::MAX_EXACT, StoreTime::MAX_EXACT)
 }
@@ -410,12 +413,12 @@ mod tests {
         assert_eq!(head, [&f64::INFINITY.to_le_bytes()[..], b"\0\x03\0\x01\0"].concat());
         let names: [&[u8]; 4] = [b"\x0a\0\0:r:claim:a", b"\x0a\0\0:r:claim:b", b"\x0a\0\0:r:claim:c", b"\x01\0\0d"];
         let packed: [&[u8]; 6] = [
-            b"a\x01\0\x02\0",
-            b"v\x01\0\x07\0\0\0\0\0\0\0",
+            b"a\x02\0\x03\0",
+            b"v\x02\0\x07\0\0\0\0\0\0\0",
+            b"a\x04\0\x04\0",
             b"a\x03\0\x03\0",
-            b"a\x02\0\x02\0",
             // A key ends with this one, and none with the other.
-            b"-\x07sending\x01\0\x0a",
+            b"-\x07sending\x02\0\x0a",
             b"-\x07sending\x01\0\0",
         ];
         assert_eq!(rest, [names.concat(), packed.concat()].concat());

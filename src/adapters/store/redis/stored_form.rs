@@ -8,6 +8,8 @@ use crate::ledger::{Content, Number, StoreFault, StoreTime, WindowKey};
 const SLOT: usize = 32;
 /// The bytes of the sum behind the slots of a window: five doubles.
 const SUM: usize = 40;
+/// The bytes of the numbers of a head: seven doubles.
+const HEAD_NUMBERS: usize = 56;
 /// The bytes before the name of a window that is held: the length of the name, and three doubles.
 const HELD: usize = 28;
 
@@ -51,6 +53,19 @@ fn slot(packed: &[u8; SLOT]) -> Result<(WindowSlot, Spent), StoreFault> {
     Ok((slot, Spent { units, until: StoreTime::of_micros(until) }))
 }
 
+/// Parses the head of a store: each node, and the highest number that it committed. Before them are seven doubles and two
+/// texts, each behind its length.
+pub(super) fn committed(head: &[u8]) -> Result<Vec<(&str, &str)>, StoreFault> {
+    let unreadable = || broken("the head");
+    let mut rest = head.get(HEAD_NUMBERS..).ok_or_else(unreadable)?;
+    for _ in 0..2 {
+        let (length, behind) = rest.split_first_chunk().ok_or_else(unreadable)?;
+        rest = behind.get(usize::from(u16::from_le_bytes(*length))..).ok_or_else(unreadable)?;
+    }
+    let lines = std::str::from_utf8(rest).map_err(|_| unreadable())?;
+    lines.lines().filter(|line| !line.is_empty()).map(|line| line.split_once(' ').ok_or_else(unreadable)).collect()
+}
+
 /// Returns so many doubles that are whole numbers.
 fn numbers<const COUNT: usize>(packed: &[u8]) -> Option<[i64; COUNT]> {
     let (doubles, rest) = packed.as_chunks::<8>();
@@ -85,6 +100,17 @@ pub(super) fn holder(packed: &[u8]) -> Result<Vec<(WindowKey, WindowSlot, u64)>,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_head_has_a_line_for_each_node() {
+        let head = |rest: &[u8]| [&[0; HEAD_NUMBERS][..], rest].concat();
+        assert_eq!(committed(&head(b"\x02\0id\x01\0r\nleft 7\nright 12")).unwrap(), [("left", "7"), ("right", "12")]);
+        assert!(committed(&head(b"\0\0\0\0")).unwrap().is_empty());
+        for unreadable in [&b"\x05\0id"[..], b"\0\0\0", b"\0\0\0\0\nleft"] {
+            assert!(committed(&head(unreadable)).is_err(), "{unreadable:?}");
+        }
+        assert!(committed(b"").is_err());
+    }
 
     #[test]
     fn what_the_script_stores_is_read() {
