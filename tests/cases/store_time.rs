@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::claims::{swap, told};
 use super::clocks::{CLOSED, DAY, HALF_AN_HOUR, is_closed, is_doubted, open_gate, swaps, tight, unfreeze, with_clock};
-use super::console::{ask, operator};
+use super::console::{self, ask, operator};
 use super::holds;
 use super::nodes::{await_log, says, setup};
 use crate::support::clock::wait_until;
@@ -120,6 +120,22 @@ fn an_embedded_store_ends_nothing_by_a_clock_that_is_wrong_after_a_reboot() {
     assert_eq!(paid.send(gate.production()).text(), first.text());
     assert!(!is_closed(&gate));
     assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn what_is_committed_at_a_first_start_before_any_right_date_has_the_time_of_day() {
+    for date in [None, Some(HALF_AN_HOUR)] {
+        let upstream = Upstream::start();
+        upstream.tells_date(date);
+        let gate = tight(Setup::of(&upstream)).asks_date().start();
+        wait_until("the freeze", || console::freeze(&gate, json!("all")).status == 201);
+        // Its entries are in the journal, and read again.
+        let gate = gate.end().start();
+        upstream.tells_date(Some(0));
+        let people = ask(&gate, "GET", "freezes", &operator("ops-1"), None).text();
+        assert!(people.contains("a drill"), "{date:?}: {people}");
+        assert_eq!(swaps(&gate), CLOSED, "{date:?}");
+    }
 }
 
 /// Writes into the head of the store, as somebody who can write it.

@@ -32,7 +32,7 @@ type MemoryMap = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl MemoryStore {
     pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
-        let ticker = Ticker::new(clock, StoreTime::of_micros(i64::MIN), TickerStart::OfDay);
+        let ticker = Ticker::new(clock, StoreTime::default(), TickerStart::OfDay);
         MemoryStore { map: Mutex::default(), ticker, calls: AtomicU64::new(0) }
     }
 

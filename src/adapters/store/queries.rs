@@ -67,10 +67,10 @@ pub(super) fn answer(view: &impl StoreView, query: Query, ticker: &Ticker) -> Re
     })
 }
 
-/// Returns the latest time of a commit.
+/// Returns the latest time of a commit; the default time before the first.
 pub(super) fn time(view: &impl StoreView) -> Result<StoreTime, StoreFault> {
     let time = view.get(&layout::time_key())?.map(|value| LayoutReader(&value).time());
-    time.unwrap_or(Ok(StoreTime::of_micros(i64::MIN)))
+    time.unwrap_or(Ok(StoreTime::default()))
 }
 
 /// Returns the number of the latest commit; 0 before the first.

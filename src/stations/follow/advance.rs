@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::comparison::{RecordProblem, problem_of};
-use super::listing::ListedRecord;
+use super::listing::{ListedRecord, answered_id};
 use super::payment::{FollowedPayment, ForeignRecord, encode, followed_key, foreign_key, foreign_name};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{Environment, OperationId};
@@ -50,6 +50,7 @@ pub fn begin(claim: Versioned<'_, Claim>, seen: &Sighting<'_>) -> Option<(Commit
     let first = FollowedPayment {
         operation: of.operation.clone(),
         id: seen.record.id.clone(),
+        is_named: named(of, seen.follow).is_some(),
         claim: claim.key.name.clone(),
         request_id: of.request_id.clone(),
         owner: of.owner.clone(),
@@ -99,21 +100,22 @@ fn after(before: &FollowedPayment, seen: &Sighting<'_>) -> (FollowedPayment, Fol
     let is_stale = before.updated.is_some_and(|seen| record.updated.is_none_or(|updated| updated < seen));
     if !is_stale {
         next.updated = record.updated;
-        if let Some(value) = seen.value {
-            // Where two contents of one time differ, the larger amount counts: they may come in turns.
-            let is_again = before.updated.is_some() && before.updated == record.updated && change.moved.is_none();
-            let amounts = next.windows.iter_mut().filter(|counted| !counts_calls(&counted.window));
-            amounts.for_each(|counted| {
-                counted.units = if is_again { counted.units.max(value.as_u64()) } else { value.as_u64() };
-            });
-        }
         let problem = before.asked.as_ref().and_then(|asked| problem_of(asked, &record.moves));
         // One alert for each record is enough.
         if before.problem.is_none() {
             (next.problem, change.problem) = (problem, problem);
         }
+        if let Some(value) = seen.value {
+            // Where two contents of one time differ, the larger amount counts: they may come in turns.
+            let is_again = before.updated.is_some() && before.updated == record.updated && change.moved.is_none();
+            let may_lower = !is_again && next.may_lower();
+            let amounts = next.windows.iter_mut().filter(|counted| !counts_calls(&counted.window));
+            amounts.for_each(|counted| {
+                counted.units = if may_lower { value.as_u64() } else { counted.units.max(value.as_u64()) };
+            });
+        }
     }
-    next.is_given_back = follow.state(&next.state).is_some_and(|state| state.is_nothing_left);
+    next.is_given_back = next.may_lower() && follow.state(&next.state).is_some_and(|state| state.is_nothing_left);
     change.windows = match (before.is_given_back, next.is_given_back) {
         (false, true) => Some("given-back"),
         (true, false) => Some("counted-again"),
@@ -244,7 +246,15 @@ pub enum ClaimVerdict {
 pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
     match &claim.state {
         ClaimState::Sending { .. } | ClaimState::Unknown { .. } => return ClaimVerdict::Later,
-        ClaimState::Done { executed: true, .. } => return ClaimVerdict::Follow,
+        // Whoever has upstream's key may make another record with this requestId.
+        ClaimState::Done { executed: true, .. } => {
+            let problem = claim.moves.as_ref().and_then(|asked| problem_of(asked, &seen.record.moves));
+            return match named(claim, seen.follow) {
+                Some(name) if name != seen.record.id => ClaimVerdict::Foreign(RecordProblem::SecondRecord),
+                None if problem == Some(RecordProblem::OtherPayee) => ClaimVerdict::Foreign(RecordProblem::OtherPayee),
+                Some(_) | None => ClaimVerdict::Follow,
+            };
+        }
         ClaimState::Held
         | ClaimState::Declined(_)
         | ClaimState::Absent
@@ -262,5 +272,13 @@ pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
         Some(None) => ClaimVerdict::Proves(latest.number),
         Some(Some(problem)) => ClaimVerdict::Foreign(problem),
         None => ClaimVerdict::Nothing,
+    }
+}
+
+/// Upstream's name of the payment, where its answer to the call told one.
+fn named(claim: &Claim, follow: &Follow) -> Option<String> {
+    match &claim.state {
+        ClaimState::Done { executed: true, answer } => answered_id(follow, &answer.body),
+        _ => None,
     }
 }

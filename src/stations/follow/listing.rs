@@ -70,15 +70,25 @@ pub fn listed_page(operation: &Operation, follow: &Follow, page: &[u8], most: us
     Some(ListedPage { unreadable: items.len().saturating_sub(records.len()), count: items.len(), last, next, records })
 }
 
+/// Returns upstream's name of the payment that an answer tells, where it does.
+pub fn answered_id(follow: &Follow, answer: &[u8]) -> Option<String> {
+    name(follow, &json::parse(answer, Limits::ANSWER).ok()?)
+}
+
+fn name(follow: &Follow, record: &Value) -> Option<String> {
+    let name = follow.id.get(record)?.as_str()?;
+    is_identifier(name).then(|| normal::uuid(name))
+}
+
 fn record(operation: &Operation, follow: &Follow, item: &Value) -> Option<ListedRecord> {
     let text = |pointer: &Pointer| pointer.get(item).and_then(Value::as_str);
-    let id = text(&follow.id).filter(|id| is_identifier(id))?;
+    let id = name(follow, item)?;
     let state = text(&follow.status).filter(|state| is_identifier(state))?;
     let request_id = text(&follow.request_id).filter(|id| is_identifier(id) && id.len() <= MAX_REQUEST_ID);
     let details = follow.request_id.parent().and_then(|parent| parent.get(item)).unwrap_or(item);
     let is_set = |pointer: &Pointer| pointer.get(item).is_some_and(|value| !value.is_null());
     Some(ListedRecord {
-        id: normal::uuid(id),
+        id,
         request_id: request_id.map(str::to_owned),
         state: state.to_owned(),
         created: time(&follow.created_at, item)?,

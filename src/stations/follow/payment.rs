@@ -12,8 +12,8 @@ use crate::catalog::Movement;
 use crate::ledger::{Kind, Number, RecordKey, StoreTime};
 use crate::stations::claim::{BookedWindow, Owner};
 
-/// The format of these records. No other is read.
-const FORMAT: u64 = 1;
+/// The format of all records about payments that are followed. No other is read.
+pub(super) const FORMAT: u64 = 2;
 
 /// A payment that was executed, and what upstream's list shows of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,8 @@ pub struct FollowedPayment {
     pub operation: OperationId,
     /// Upstream's name of it.
     pub id: String,
+    /// Whether upstream's answer to the call had that name. Otherwise it is the first record with the requestId.
+    pub is_named: bool,
     /// The record name of its claim.
     pub claim: String,
     pub request_id: Option<RequestId>,
@@ -43,6 +45,17 @@ pub struct FollowedPayment {
     pub windows: Vec<BookedWindow>,
     pub is_given_back: bool,
     pub problem: Option<RecordProblem>,
+}
+
+impl FollowedPayment {
+    /// Whether what the record says may lower what limits count: not where it may be somebody else's.
+    pub fn may_lower(&self) -> bool {
+        match self.problem {
+            None => true,
+            Some(RecordProblem::OtherAmount) => self.is_named,
+            Some(_) => false,
+        }
+    }
 }
 
 /// A record of upstream that no gate sent, or that is not what was sent.

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::payment::{UnreadableFollowed, encode};
+use super::payment::{FORMAT, UnreadableFollowed, encode};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::json;
 use crate::ledger::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Sender, Step, StoreTime};
 use crate::stations::claim::Freeze;
 
-/// The format of its record. No other is read.
-const FORMAT: u64 = 1;
 /// The most records of one moment that a baseline lists.
 const MAX_AT_BASELINE: usize = 100;
 

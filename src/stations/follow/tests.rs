@@ -79,34 +79,48 @@ fn claim(operation: &Operation, state: ClaimState, end: AttemptEnd) -> Claim {
 }
 
 fn done(executed: bool) -> ClaimState {
-    let answer = StoredAnswer { status: 200, headers: HeaderMap::new(), body: bytes::Bytes::new() };
+    answered(executed, &json!({"transferDetails": {"id": "u-1"}}))
+}
+
+fn answered(executed: bool, answer: &Value) -> ClaimState {
+    let answer = StoredAnswer { status: 200, headers: HeaderMap::new(), body: answer.to_string().into() };
     ClaimState::Done { executed, answer }
 }
 
 /// A payment that is followed, and what each sighting does to it.
 struct Followed {
     operation: std::sync::Arc<Operation>,
+    claim: Claim,
     now: Option<FollowedPayment>,
 }
 
 impl Followed {
     fn new() -> Followed {
-        Followed { operation: operation(), now: None }
+        Followed::with(done(true))
+    }
+
+    fn with(state: ClaimState) -> Followed {
+        let operation = operation();
+        let claim = claim(&operation, state, AttemptEnd::Executed);
+        Followed { operation, claim, now: None }
     }
 
     /// Returns what changed, and the steps on windows.
     fn sees(&mut self, state: &str, updated: &str, amount: Value) -> Option<(FollowChange, Vec<String>)> {
-        let operation = self.operation.clone();
-        let record = listed(&operation, "u-1", state, updated, amount);
+        let record = listed(&self.operation, "u-1", state, updated, amount);
+        self.sees_record(&record)
+    }
+
+    fn sees_record(&mut self, record: &ListedRecord) -> Option<(FollowChange, Vec<String>)> {
+        let (operation, claim) = (self.operation.clone(), self.claim.clone());
         let node = NodeId::parse("a").unwrap();
-        let claim = claim(&operation, done(true), AttemptEnd::Executed);
         let value = shown_value(claim.moves.as_ref().unwrap(), &record.moves, &Valuation::default(), 0);
         let rules = Rules::default();
         let seen = Sighting {
             environment: ENVIRONMENT,
             operation: &operation.id,
             follow: operation.follow.as_ref().unwrap(),
-            record: &record,
+            record,
             value,
             rules: &rules,
             node: &node,
@@ -180,6 +194,23 @@ fn another_amount_corrects_the_limit_once_and_an_older_page_does_not() {
 }
 
 #[test]
+fn a_record_that_may_be_somebody_else_s_lowers_no_limit() {
+    // The answer told the name, and the record pays somebody else.
+    let mut followed = Followed::new();
+    let mut record = listed(&followed.operation, "u-1", "CREATED", T1, json!(1));
+    record.moves.destination.account = Some("22222222-2222-4222-8222-222222222222".to_owned());
+    let (change, windows) = followed.sees_record(&record).unwrap();
+    assert_eq!((change.problem, windows), (Some(RecordProblem::OtherPayee), Vec::new()));
+    record.state = "CANCELLED".to_owned();
+    assert_eq!(followed.sees_record(&record).unwrap().0.windows, None);
+    // The answer told no name, and the record has another amount.
+    let mut followed = Followed::with(answered(true, &json!({"status": "executed"})));
+    assert_eq!(followed.sees("CREATED", T1, json!(1)).unwrap().1.len(), 0);
+    assert_eq!(followed.sees("CANCELLED", T2, json!(1)).unwrap().0.windows, None);
+    assert_eq!(followed.sees("CANCELLED", T2, json!(30)).unwrap().1, ["+20000000 {} at 5"]);
+}
+
+#[test]
 fn a_record_is_compared_with_its_call() {
     let operation = operation();
     let asked = claim(&operation, done(true), AttemptEnd::Executed).moves.unwrap();
@@ -238,10 +269,12 @@ fn a_claim_that_was_called_unexecuted_is_proved_wrong_and_one_never_sent_is_fore
     };
     let in_doubt = claim(&operation, unknown, AttemptEnd::Unknown);
     assert_eq!(verdict(&in_doubt, "CREATED", json!(10)), ClaimVerdict::Later);
-    assert_eq!(
-        verdict(&claim(&operation, done(true), AttemptEnd::Executed), "CREATED", json!(10)),
-        ClaimVerdict::Follow
-    );
+    let executed = |answer: Value| claim(&operation, answered(true, &answer), AttemptEnd::Executed);
+    let named = |name: &str| executed(json!({"transferDetails": {"id": name}}));
+    assert_eq!(verdict(&named("u-1"), "CREATED", json!(11)), ClaimVerdict::Follow);
+    assert_eq!(verdict(&executed(json!({})), "CREATED", json!(11)), ClaimVerdict::Follow);
+    let second = ClaimVerdict::Foreign(RecordProblem::SecondRecord);
+    assert_eq!(verdict(&named("u-2"), "CREATED", json!(10)), second, "upstream named ours otherwise");
 }
 
 #[test]

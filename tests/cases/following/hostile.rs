@@ -222,6 +222,24 @@ fn one_record_in_two_forms_at_once_moves_limits_once_and_other_letters_are_no_ot
 }
 
 #[test]
+fn a_second_record_that_is_listed_first_gives_nothing_back() {
+    let upstream = Upstream::start();
+    upstream.always(page(&[]));
+    let gate = following(Setup::of(&upstream)).start();
+    wait_until("the baseline", || counted(&gate, "sluice_follow_readings_total", r#",result="read""#) >= 1);
+    let ours = record(1, &id(1), json!(60_000), "CREATED");
+    upstream.always(Act::json(201, ours.to_string()));
+    pay(&gate, &id(1), "60000");
+    let mut other = record(2, &id(1), json!(1), "CANCELLED");
+    other["transferDetails"]["destination"]["accountId"] = json!("22222222-2222-4222-8222-222222222222");
+    upstream.always(page(&[other, ours]));
+    wait_until("the second record", || foreign(&gate, "second-record") == 1);
+    wait_until("ours to be followed", || followed(&gate, "CREATED", "open") == 1);
+    let more = post("/v2/offramps").json(offramp(&id(2), "60000").to_string()).send(gate.production());
+    assert_eq!((more.status, more.json()["error"]["code"].as_str()), (403, Some("LIMIT_EXCEEDED")), "{more}");
+}
+
+#[test]
 fn an_id_in_other_letters_is_the_same_record() {
     let upstream = Upstream::start();
     let gate = paid_once(&upstream);

@@ -92,7 +92,7 @@ impl Listed {
         let address = (self.maker == Maker::Upstream).then(|| id(1));
         let amount: Value = serde_json::from_str(&decimal(self.shown)).unwrap();
         json!({"transferType": "OFFRAMP", "transferDetails": {
-            "id": id(self.n + 1_000_000), "requestId": id(self.n), "orchestrationAddressId": address,
+            "id": record_id(self.n), "requestId": id(self.n), "orchestrationAddressId": address,
             "createdAt": time(self.false_time.unwrap_or(self.created)), "updatedAt": time(since), "status": state,
             "source": {"currency": "usdc", "chain": "POLYGON", "amount": amount},
             "destination": {"accountId": ACCOUNT, "currency": "usd"},
@@ -255,6 +255,11 @@ pub struct FollowWorld {
     pub metrics: Metrics,
 }
 
+/// Upstream's name of a payment.
+fn record_id(n: usize) -> String {
+    id(n + 1_000_000)
+}
+
 /// The windows that count each payment: one its value, one the call.
 pub fn windows() -> [(WindowKey, WindowSpan); 2] {
     let span = WindowSpan::Rolling { bucket: Duration::from_hours(24), count: 365 };
@@ -365,6 +370,7 @@ impl FollowWorld {
             "source": {"chain": "POLYGON", "currency": "usdc", "amount": decimal(listed.asked)},
             "destination": {"accountId": ACCOUNT},
         });
+        let answer = json!({"transferDetails": {"id": record_id(listed.n)}});
         let operation = OperationId::new("createOfframp");
         let claim = Claim {
             owner: Owner::named("main", "payroll"),
@@ -387,7 +393,7 @@ impl FollowWorld {
             }],
             state: ClaimState::Done {
                 executed: true,
-                answer: StoredAnswer { status: 200, headers: HeaderMap::new(), body: Bytes::new() },
+                answer: StoredAnswer { status: 200, headers: HeaderMap::new(), body: answer.to_string().into() },
             },
         };
         let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{}", id(listed.n)) };
