@@ -98,6 +98,7 @@ fn raw(kind: &SettingKind, text: &str) -> RawValue {
         | SettingKind::KeptFile(_)
         | SettingKind::KeptFolder(_)
         | SettingKind::Node(_)
+        | SettingKind::SetVersion(_)
         | SettingKind::PublicKey(_)
         | SettingKind::Store(_)
         | SettingKind::Durability(_)

@@ -38,6 +38,8 @@ pub struct Config {
     pub answers: AnswerMode,
     /// The folder of policies.
     pub policies: Option<PathBuf>,
+    /// The set of policies from which signatures must lead to the one in force.
+    pub policies_root: Option<String>,
     pub loosening: Loosening,
     /// Beginnings of requestIds that belong to one caller.
     pub request_id_prefixes: RequestIdPrefixes,

@@ -115,6 +115,7 @@ fn of_kind(kind: &SettingKind) -> Value {
         | SettingKind::FieldPath(_)
         | SettingKind::Text(_) => json!({"type": "string", "minLength": 1}),
         SettingKind::Node(_) => json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}),
+        SettingKind::SetVersion(_) => json!({"type": "string", "pattern": "^[0-9a-f]{64}$"}),
         SettingKind::Upstream(_)
         | SettingKind::KeysUrl(_)
         | SettingKind::CollectorUrl(_)

@@ -138,6 +138,8 @@ pub(super) enum SettingKind {
     /// A folder that Sluice creates; its parent must exist.
     KeptFolder(SettingSlot<PathBuf>),
     Node(SettingSlot<NodeId>),
+    /// The version of a set of policies: a digest.
+    SetVersion(SettingSlot<String>),
     /// A PEM file with one public key or certificate.
     PublicKey(SettingSlot<PemKey>),
     Truth(SettingSlot<bool>),

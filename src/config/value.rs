@@ -89,6 +89,7 @@ pub(super) fn store(
         SettingKind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
         SettingKind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
         SettingKind::Node(slot) => put(*slot, written, place, node(&found.raw)),
+        SettingKind::SetVersion(slot) => put(*slot, written, place, set_version(&found.raw)),
         SettingKind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
         SettingKind::Truth(slot) => put(*slot, written, place, truth(&found.raw)),
         SettingKind::Number { least, most, unit, slot } => {
@@ -194,6 +195,15 @@ fn node(raw: &RawValue) -> Result<NodeId, SettingFault> {
     NodeId::parse(text(raw, "a name as text")?).ok_or_else(|| {
         SettingFault::new("the name of a node must be 1 to 64 of `A-Za-z0-9._-`, beginning with a letter or a digit")
     })
+}
+
+fn set_version(raw: &RawValue) -> Result<String, SettingFault> {
+    let text = text(raw, "the version of a set of policies as text")?;
+    let fault = || {
+        SettingFault::new(format!("`{}` is not the version of a set of policies: 64 of `0-9a-f`", text.escape_debug()))
+            .remedy("write the name of its folder in `audit.folder/policies`")
+    };
+    Fingerprint::of_hex(text).map(Fingerprint::to_hex).ok_or_else(fault)
 }
 
 fn public_key(raw: &RawValue, source: &ValueSource<'_>) -> Result<PemKey, SettingFault> {

@@ -20,6 +20,8 @@ use crate::ledger::{Number, Outstanding};
 use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Reply, error_json};
 
+/// The most entries of a receipt.
+const MAX_ENTRIES: usize = 50;
 /// The entries that say that a payment was sent, and how it ended.
 const OF_PAYMENTS: [EntryKind; 8] = [
     EntryKind::Refused,
@@ -63,7 +65,9 @@ pub(super) async fn of_payment(server: &ConsoleServer, asked: &ActRequest) -> Re
             {
                 claim.entry_numbers(record.version)
             }
-            Ok(_) => return still_reading(),
+            Ok(Some(_)) => return unknown(),
+            // Nothing but its journal knows of it any more: the command line reads that whole.
+            Ok(None) => return receipt_reply(Err(NoReceipt::NotAtHand)),
             Err(fault) => return store_failed(inside, &fault),
         },
         Err(reply) => return *reply,
@@ -79,26 +83,27 @@ pub(super) async fn of_payment(server: &ConsoleServer, asked: &ActRequest) -> Re
 }
 
 pub(super) async fn of_hold(server: &ConsoleServer, asked: &ActRequest) -> Reply {
-    let (key, hold) = match holds::find_hold(&server.inside, asked).await {
-        Ok(Some((key, _, hold))) => (key, hold),
+    let (key, record, hold) = match holds::find_hold(&server.inside, asked).await {
+        Ok(Some(found)) => found,
         Ok(None) => return holds::unknown(),
         Err(fault) => return store_failed(&server.inside, &fault),
     };
     let is_its = |entry: &Value| text(entry, "/hold") == Some(hold.id.as_str());
     let of_hold = |entry: &Value| is_its(entry) && is_of(entry, &OF_HOLDS);
     let begins = |entry: &Value| is_its(entry) && is_of(entry, &[EntryKind::Held]);
-    match numbers_of_claim(server, asked, (key.environment, hold.claim.clone()), &of_hold, &begins).await {
-        Ok(Some(numbers)) => {
-            let sees_plain = sees_calls(&asked.person);
-            let id = hold.id.to_string();
-            let may_have = move |entry: &Value, is_plain: bool| {
-                text(entry, "/hold") == Some(id.as_str()) && is_of(entry, &OF_HOLDS) && (sees_plain || !is_plain)
-            };
-            receipt(server, asked, (key.environment, numbers), may_have).await
-        }
-        Ok(None) => still_reading(),
-        Err(reply) => *reply,
-    }
+    let numbers = match numbers_of_claim(server, asked, (key.environment, hold.claim.clone()), &of_hold, &begins).await
+    {
+        Ok(Some(numbers)) => numbers,
+        // Its record knows those of a hold that is too old for a search, or has too many.
+        Ok(None) => hold.entry_numbers(record.version),
+        Err(reply) => return *reply,
+    };
+    let sees_plain = sees_calls(&asked.person);
+    let id = hold.id.to_string();
+    let may_have = move |entry: &Value, is_plain: bool| {
+        text(entry, "/hold") == Some(id.as_str()) && is_of(entry, &OF_HOLDS) && (sees_plain || !is_plain)
+    };
+    receipt(server, asked, (key.environment, numbers), may_have).await
 }
 
 /// The receipt of one entry, for the person who did what it says.
@@ -130,8 +135,18 @@ async fn receipt(
     (environment, numbers): (Environment, Vec<Number>),
     may_have: impl Fn(&Value, bool) -> bool + Send + 'static,
 ) -> Reply {
-    let sought = EntryNumbers { environment, numbers };
+    let sought = EntryNumbers { environment, numbers: few(numbers) };
     receipt_reply(server.inside.receipts.make(asked.person.who.clone(), sought, as_filter(may_have)).await)
+}
+
+/// Keeps the first one, which says what is held, and the newest others: each takes a search of its own.
+fn few(mut numbers: Vec<Number>) -> Vec<Number> {
+    numbers.sort_unstable();
+    let over = numbers.len().saturating_sub(MAX_ENTRIES);
+    if over > 0 {
+        numbers.drain(1..=over);
+    }
+    numbers
 }
 
 /// Makes a filter of entries out of one that gets the JSON, and whether the entry keeps records in plain text.
@@ -160,8 +175,4 @@ fn is_of(entry: &Value, kinds: &[EntryKind]) -> bool {
 fn is_by(entry: &Value, person: &Owner) -> bool {
     (text(entry, "/by/issuer"), text(entry, "/by/subject"))
         == (Some(person.issuer.as_str()), Some(person.subject.as_str()))
-}
-
-fn still_reading() -> Reply {
-    error_json(Code::ReceiptNotReady, "the journal is still being read; try again in a few seconds.", None)
 }

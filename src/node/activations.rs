@@ -195,8 +195,12 @@ mod tests {
         let is_in_force = |version: &str| activations.is_in_force(environment, version);
         assert_eq!((steps("a"), is_in_force("a")), (None, false), "nothing is known");
 
-        let set =
-            |version: &str| SetInForce { version: version.to_owned(), contract: "c".to_owned(), two_people: true };
+        let set = |version: &str| SetInForce {
+            version: version.to_owned(),
+            contract: "c".to_owned(),
+            two_people: true,
+            successions: 0,
+        };
         let archives = vec![Step::After(StoreTime::default())];
         activations.note_first(environment, set("a"), archives.clone());
         let created = [vec![first(environment, &set("a"))], archives].concat();
@@ -215,7 +219,7 @@ mod tests {
         let (activations, environment) = (Activations::default(), Environment::Production);
         let guard = |version: &str| activations.guard_of_act(environment, version);
         assert_eq!(guard("a"), Some(Vec::new()), "nothing is known");
-        let set = SetInForce { version: "b".to_owned(), contract: "c".to_owned(), two_people: true };
+        let set = SetInForce { version: "b".to_owned(), contract: "c".to_owned(), two_people: true, successions: 0 };
         activations.note_active(environment, &ActiveSet { number: Number::new(7), set });
         let step = Step::Version { key: in_force_key(environment), version: Number::new(7) };
         assert_eq!((guard("b"), guard("a")), (Some(vec![step]), None));

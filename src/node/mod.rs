@@ -5,7 +5,7 @@
 //! | `state`, `not_begun`, `settling`, `open_attempts` | the parts that everything here uses; every commit on a claim; attempts that are not over |
 //! | `gates` | what the gates last told of themselves, and gates that are gone |
 //! | `facts`, `in_force`, `candidate`, `hindsight`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits and what it would have changed, rate limits |
-//! | `activations`, `stored_policies`, `kept_archives` | the set and the contract that the store names, which every beginning guards |
+//! | `activations`, `stored_policies`, `succession`, `kept_archives` | the set and the contract that the store names, by what signatures it is believed, and that every beginning guards it |
 //! | `holds`, `approve`, `sign_act`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `entry_room` | room for audit entries, for callers and environments |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
@@ -36,6 +36,7 @@ mod hold_changes;
 mod in_force;
 mod index_watch;
 mod kept_archives;
+mod succession;
 mod lasting;
 mod open_attempts;
 mod settling;

@@ -12,13 +12,14 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::{InForce, Node, Snapshot};
-use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder, Proposed};
+use crate::adapters::policies::{Archive, FollowedSets, LoadedPolicies, PolicyFolder, Proposed};
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::ledger::{Number, RecordKey, Step, StoreFault};
 use crate::people::activation;
 use crate::people::activation::{ActivationProof, ActiveSet, Agreed, ArchivedSet, SetInForce};
+use crate::people::succession::SetSuccession;
 
 /// The policies and the contract in the store, and those that run here.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ pub struct StoredPolicies {
     pub has_people: bool,
     /// The set that runs here, with its texts.
     pub running: Mutex<LoadedPolicies>,
+    /// The set from which the configuration lets this gate begin.
+    pub root: Option<String>,
+    /// The set that this gate believed last.
+    pub followed: Mutex<FollowedSets>,
     /// When the store had the texts of the set that runs here, by the monotonic clock.
     pub whole_at: Mutex<Option<Duration>>,
     /// Held by whoever reads the store and acts on it.
@@ -99,13 +104,15 @@ impl StoredPolicies {
         let kept = tokio::task::spawn_blocking(move || archive.keep(&set)).await;
         kept.map_err(io::Error::other).flatten()?;
         let two_people = self.two_people || before.is_some_and(|before| before.set.two_people);
-        let next = set_in_force(found, two_people);
+        let successions = before.map_or(0, |before| before.set.successions).saturating_add(1);
+        let next = SetInForce { successions, ..set_in_force(found, two_people) };
         // Where a rebuild loses it, the folder would not propose it again.
         let guard = self.node.lasting(self.leading()).await?;
         let proof = agreed.and_then(|agreed| agreed.proof.as_ref());
         let by = (agreed, proof);
         let active = self.write((self.leading(), vec![guard]), before, found, next, by).await?;
         let active = active.ok_or(NotActivated::Raced)?;
+        self.note_followed(&active.set, SetSuccession::new(("", ""), proof).marks())?;
         self.take(found.clone()).await?;
         self.node.activations.note_active(self.leading(), &active);
         self.runs(None);
@@ -149,9 +156,19 @@ impl StoredPolicies {
         let leading = self.leading();
         let Some(mut active) = self.read(leading).await? else {
             let running = self.running();
-            let first = self.begin_with(leading, &running).await?;
+            let (version, believed) = (running.policies.version().to_owned(), self.followed().version);
+            if believed != version && self.must_sign(leading).await? == Some(true) {
+                self.runs(Some(format!(
+                    "the store names no policies, and version {believed}, which ran here last and where `activation` is signed, \
+                     cannot be read again, so this gate sends nothing; if you vouch for version {version}, remove \
+                     `policies/followed.*` beside the audit log, and restart this gate"
+                )));
+                return Ok(None);
+            }
+            let first_set = set_in_force(&running, self.two_people);
+            let first = self.begin_with(leading, &running, first_set.clone()).await?;
             self.runs(None);
-            self.lead_others(&set_in_force(&running, self.two_people), None).await?;
+            self.lead_others(&first_set, None).await?;
             return Ok(first);
         };
         if self.two_people && !active.set.two_people {
@@ -168,9 +185,17 @@ impl StoredPolicies {
                 active = ActiveSet { number: receipt.number(), set: next };
             }
         }
-        let fault = match self.running().policies.version() == active.set.version {
-            true => None,
-            false => match self.load(leading, &active.set).await? {
+        let mut believed = self.believe(leading, &active.set).await?;
+        if believed.is_some()
+            && let Some(back) = self.put_back(leading, &active).await?
+        {
+            (active, believed) = (back, None);
+        }
+        let is_running = self.running().policies.version() == active.set.version;
+        let fault = match believed {
+            Some(why) => Some(why),
+            None if is_running => None,
+            None => match self.load(leading, &active.set).await? {
                 Ok(found) => self.take(found).await.err().map(|error| format!("it cannot be archived: {error}")),
                 Err(why) => Some(why),
             },
@@ -195,8 +220,8 @@ impl StoredPolicies {
         &self,
         environment: Environment,
         set: &LoadedPolicies,
+        next: SetInForce,
     ) -> Result<Option<ActiveSet>, StoreFault> {
-        let next = set_in_force(set, self.two_people);
         if self.two_people {
             let active = self.write((environment, Vec::new()), None, set, next, (None, None)).await?;
             if let Some(active) = &active {
@@ -214,10 +239,12 @@ impl StoredPolicies {
         let running = self.running();
         for environment in self.environments.iter().skip(1) {
             let active = match self.read(*environment).await? {
-                None => self.begin_with(*environment, &running).await?,
+                None => self.begin_with(*environment, &running, set.clone()).await?,
                 Some(active) if active.set == *set => Some(active),
                 Some(before) => {
                     let place = (*environment, Vec::new());
+                    let kept = if proof.is_none() { self.stored_proof(set).await? } else { None };
+                    let proof = proof.or(kept.as_ref());
                     self.write(place, Some(&before), &running, set.clone(), (None, proof)).await?
                 }
             };
@@ -229,7 +256,7 @@ impl StoredPolicies {
     }
 
     /// Commits an activation; `None` where another set came into force meanwhile.
-    async fn write(
+    pub(super) async fn write(
         &self,
         (environment, guards): (Environment, Vec<Step>),
         before: Option<&ActiveSet>,
@@ -237,9 +264,10 @@ impl StoredPolicies {
         next: SetInForce,
         by: (Option<&Agreed>, Option<&ActivationProof>),
     ) -> Result<Option<ActiveSet>, StoreFault> {
-        let archives = self.archives(environment, found).await?;
+        let mut archives = self.archives(environment, found).await?;
         let now = self.in_force.now();
         let from = before.map_or(now.policies.version(), |before| before.set.version.as_str());
+        archives.extend(self.succession_step(environment, (from, &next), by.1).await?);
         let mut commit = activation::activate(environment, (before, from), &next, archives, by, &self.node.id);
         commit.steps.extend(guards);
         let receipt = self.node.commit(commit).await?;
@@ -281,7 +309,7 @@ impl StoredPolicies {
     }
 
     /// Loads a set from the store; the inner error says why this gate cannot run it.
-    async fn load(
+    pub(super) async fn load(
         &self,
         environment: Environment,
         wanted: &SetInForce,
@@ -359,7 +387,7 @@ impl StoredPolicies {
 
 fn set_in_force(set: &LoadedPolicies, two_people: bool) -> SetInForce {
     let (version, contract) = (set.policies.version().to_owned(), set.catalog.digest().to_hex());
-    SetInForce { version, contract, two_people }
+    SetInForce { version, contract, two_people, successions: 0 }
 }
 
 fn in_one_line(findings: &[Finding]) -> String {

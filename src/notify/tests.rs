@@ -60,6 +60,7 @@ fn waits(state: HoldState, tries: u32) -> Hold {
         }],
         notes: Vec::new(),
         created: Some(StoreTime::of_micros(1_000_000)),
+        entries: Vec::new(),
         lasts: Duration::from_secs(3_600),
         tries,
         reminded: false,

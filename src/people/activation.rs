@@ -21,7 +21,7 @@ use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordK
 use crate::stations::claim::Owner;
 
 /// The format of these records. No other is read.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// How long a gate that restarts does not tell again that a set waits.
 const KEPT_WAITING: Duration = Duration::from_hours(24 * 366);
 
@@ -35,6 +35,8 @@ pub struct SetInForce {
     pub contract: String,
     /// Whether a looser set needs two people, on every gate. Nothing makes it false again.
     pub two_people: bool,
+    /// How many successions led to it.
+    pub successions: u64,
 }
 
 /// The stored form of a set that was in force: its files, and the contract that it was read for.

@@ -20,4 +20,5 @@ pub mod session;
 pub mod sign_in;
 pub mod signed_act;
 pub mod signed_payments;
+pub mod succession;
 pub mod visibility;

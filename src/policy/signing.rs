@@ -363,7 +363,8 @@ fn is_domain(text: &str) -> bool {
             && !label.ends_with('-')
     };
     let last = text.rsplit('.').next().unwrap_or_default();
-    let is_name = text.contains('.') && last.bytes().any(|b| b.is_ascii_lowercase());
+    // Browsers take a name whose last part is a number for an address, `0x7f` too.
+    let is_name = text.contains('.') && last.starts_with(|c: char| c.is_ascii_lowercase());
     text == LOCALHOST || (text.len() <= 253 && is_name && text.split('.').all(is_label))
 }
 
@@ -395,9 +396,20 @@ mod tests {
         for good in ["localhost", "example.com", "a-b.example.com", "x1.io"] {
             assert!(is_domain(good), "{good}");
         }
-        for bad in
-            ["", "com", "10.0.0.1", "1.2.3.4", "[::1]", "Example.com", "a..b", "-a.com", "a_b.com", "ex.com.", "a.1"]
-        {
+        for bad in [
+            "",
+            "com",
+            "10.0.0.1",
+            "1.2.3.4",
+            "[::1]",
+            "Example.com",
+            "a..b",
+            "-a.com",
+            "a_b.com",
+            "ex.com.",
+            "a.1",
+            "1.2.3.0x7f",
+        ] {
             assert!(!is_domain(bad), "{bad}");
         }
         let table = [

@@ -273,6 +273,7 @@ impl Process {
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         }
         let stored = stored_policies(config, (&node, &in_force), archive, &folder, running);
+        let stored = stored.map_err(StartError::Policies)?;
         workers.spawn_required("policies", stored.clone().follow_when_asked());
         let mut reload = Reload {
             read_again,

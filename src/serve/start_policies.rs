@@ -1,9 +1,10 @@
 //! The policies that a start begins with, before the store has named those in force.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder, Proposed};
+use crate::adapters::policies::{Archive, FollowedSets, LoadedPolicies, PolicyFolder, Proposed};
 use crate::base::ids::Environment;
 use crate::config::{Config, Loosening};
 use crate::ledger::Number;
@@ -44,8 +45,12 @@ pub(super) fn stored_policies(
     archive: Archive,
     folder: &PolicyFolder,
     running: LoadedPolicies,
-) -> Arc<StoredPolicies> {
-    Arc::new(StoredPolicies {
+) -> Result<Arc<StoredPolicies>, String> {
+    let unusable = |error: io::Error| format!("the archive of policies beside the audit log cannot be used: {error}");
+    let (followed, last) = (archive.followed().map_err(unusable)?, archive.in_force().map_err(unusable)?);
+    let version = last.unwrap_or_else(|| running.policies.version().to_owned());
+    let first = FollowedSets { version, successions: None, root: None, used: BTreeSet::new() };
+    Ok(Arc::new(StoredPolicies {
         node: node.clone(),
         in_force: in_force.clone(),
         environments: config.environments.iter().map(|one| one.environment).collect(),
@@ -55,7 +60,9 @@ pub(super) fn stored_policies(
         has_people: config.console.is_some()
             && config.environments.iter().any(|one| one.environment == Environment::Production),
         running: running.into(),
+        root: config.policies_root.clone(),
+        followed: followed.unwrap_or(first).into(),
         whole_at: Mutex::default(),
         turn: tokio::sync::Mutex::default(),
-    })
+    }))
 }

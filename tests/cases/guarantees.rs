@@ -96,6 +96,8 @@ const GUARANTEES: &[Guarantee] = &[
         tests: &[
             "holds::signed::it_takes_two_signatures_and_a_word_is_none",
             "holds::signed::every_other_signature_is_refused",
+            "holds::believed_sets::no_gate_takes_a_set_that_nobody_signed",
+            "holds::believed_sets::signatures_lead_a_gate_to_the_set_in_force_and_count_once",
             "holds::proved::whatever_root_changes_is_named",
             "holds::judging::it_takes_its_whole_quorum_and_nobody_counts_twice",
             "holds::judging::nobody_judges_what_they_asked_for_whatever_credential_they_show",

@@ -263,6 +263,27 @@ fn a_caller_learns_nothing_of_the_people_who_approved_its_payment() {
     }
 }
 
+/// More entries than a search gives: the record of the hold knows the first one, and the newest.
+#[test]
+fn a_hold_with_more_entries_than_a_search_gives_has_its_receipt() {
+    let upstream = Upstream::start();
+    let gate = begun(setup(&upstream));
+    let hold = held(&gate, "m-1");
+    for _ in 0..251 {
+        for act in ["approve", "withdraw"] {
+            let said = say(&gate, act, &hold, "ops-1");
+            assert_eq!(said.status, 200, "{said}");
+        }
+    }
+    all_agree(&gate, &hold);
+    assert_eq!(answered(&gate, &swap("m-1", "500")).status, 201);
+    let of_hold = format!("holds/{}/receipt", text(&hold, "id"));
+    let votes = verified_by(&gate, &covered(|| ask(&gate, "GET", &of_hold, &person("ops-1", &["approver"]), None)));
+    let told = kinds(&votes);
+    assert_eq!((told.first(), told.len() > 20), (Some(&"held"), true), "{told:?}");
+    assert_eq!(told[told.len() - 3..], ["voted", "voted", "voted"]);
+}
+
 #[test]
 fn an_operator_s_word_on_an_outcome_is_not_in_the_caller_s_receipt() {
     let upstream = Upstream::start();

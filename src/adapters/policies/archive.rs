@@ -1,11 +1,15 @@
 //! Keeps every policy set that took force, by version, so that an auditor can read the rules of a decision.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::LoadedPolicies;
+use crate::base::json;
 use crate::ledger::{NodeId, Number};
 
 /// The suffix of a folder that is being written.
@@ -14,6 +18,10 @@ const UNFINISHED: &str = ".unfinished";
 const IN_FORCE: &str = "in-force.";
 /// The prefix of the file that says what this node's folder proposed last; the node's name follows.
 const PROPOSED: &str = "proposed.";
+/// The prefix of the file that says which set this node believed last; the node's name follows.
+const FOLLOWED: &str = "followed.";
+/// The format of that file. No other is read.
+const FORMAT: u64 = 1;
 /// The meaning of the set, beside its text: the digest of the catalogue, and classes and lists in full.
 const MEANING: &str = "meaning.json";
 
@@ -25,6 +33,8 @@ pub struct Archive {
     pointer: PathBuf,
     /// Names what this node's folder proposed last.
     proposed: PathBuf,
+    /// Names the set that this node believed last.
+    followed: PathBuf,
 }
 
 /// The version that a folder proposed last, and the activation that it was to replace.
@@ -35,12 +45,25 @@ pub struct Proposed {
     pub replaces: Number,
 }
 
+/// The set that a node believed last, and what led to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FollowedSets {
+    pub version: String,
+    /// How many successions led to it; `None` where the node has not met the store yet.
+    pub successions: Option<u64>,
+    /// The set that the configuration named as one to begin from.
+    pub root: Option<String>,
+    /// The marks of the signatures that led here: none of them counts again.
+    pub used: BTreeSet<String>,
+}
+
 impl Archive {
     /// Returns the archive beside the audit log.
     pub fn beside(audit: &Path, node: &NodeId) -> Archive {
         let folder = audit.join("policies");
-        let (pointer, proposed) = (format!("{IN_FORCE}{node}"), format!("{PROPOSED}{node}"));
-        Archive { pointer: folder.join(pointer), proposed: folder.join(proposed), folder }
+        let file = |prefix: &str| folder.join(format!("{prefix}{node}"));
+        Archive { pointer: file(IN_FORCE), proposed: file(PROPOSED), followed: file(FOLLOWED), folder: folder.clone() }
     }
 
     pub fn folder(&self) -> &Path {
@@ -69,6 +92,27 @@ impl Archive {
     pub fn propose(&self, proposed: &Proposed) -> io::Result<()> {
         make(&self.folder)?;
         self.write(&self.proposed, &format!("{} {}\n", proposed.version, proposed.replaces.as_u64()))
+    }
+
+    /// Returns the set that this node believed last; `None` before the first.
+    pub fn followed(&self) -> io::Result<Option<FollowedSets>> {
+        let Some(text) = read_if_there(&self.followed)? else { return Ok(None) };
+        let read = json::from_record(text.trim().as_bytes(), FORMAT);
+        read.map(Some).map_err(|fault| {
+            let why = format!("`{}` cannot be read: {fault}", self.followed.display());
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        })
+    }
+
+    /// Records which set this node believes; on disk when this returns.
+    pub fn follow(&self, followed: &FollowedSets) -> io::Result<()> {
+        make(&self.folder)?;
+        self.write(&self.followed, &format!("{}\n", json::to_record(followed, FORMAT)))
+    }
+
+    /// Returns the meaning of a set, if it is kept here.
+    pub fn meaning(&self, version: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(read_if_there(&self.folder_of(version).join(MEANING))?.map(String::into_bytes))
     }
 
     /// Returns the folder of a version.

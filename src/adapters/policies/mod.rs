@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use archive::{Archive, Proposed};
+pub use archive::{Archive, FollowedSets, Proposed};
 
 use jiff::Timestamp;
 

@@ -20,6 +20,14 @@ pub(super) const SETTINGS: &[Setting] = &[
               does not.",
     },
     Setting {
+        name: "policies_root",
+        kind: SettingKind::SetVersion(|w| &mut w.policies_root),
+        absent: Absent::Nothing { example: r#""77dd5d05b46e0d4b35f5b1b7ad3ab42ba4a1b5b1ab9c59a8a1a6f0ad3c1d0c11""# },
+        doc: "The version of a set of policies that you vouch for, such as the first one with `[signing]`. Where `acts` of\n\
+              `[signing]` has `activation`, this gate takes a set from the store only if signatures lead to it from the\n\
+              one that ran here last, or from this one. A gate that never ran begins with its folder, or with this one.",
+    },
+    Setting {
         name: "loosening",
         kind: SettingKind::Loosening(|w| &mut w.loosening),
         absent: Absent::Means(r#""free""#),

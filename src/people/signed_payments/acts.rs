@@ -51,13 +51,22 @@ impl ActEntry {
 }
 
 impl<'w> PeopleWalk<'w> {
-    /// Returns whether people of the set in force signed that this one follows it; what they signed for production holds for
-    /// the sandbox.
-    pub(super) fn is_signed(&mut self, set: &'w SetEntry) -> bool {
-        let (Some(signed), Some(from)) = (&set.signed, self.in_force.clone()) else { return false };
-        let act = PersonAct::Activation { from, to: set.policy.clone() };
-        let is_it = signed.act == act && self.is_proved && self.must_sign(SignableAct::Activation) == Some(true);
-        is_it && self.signers(signed, &[self.environment, Environment::Production]).is_ok()
+    /// Proves that people of the set in force signed that this one follows it, where they did; what they signed for production
+    /// holds for the sandbox.
+    pub(super) fn prove_activation(
+        &mut self,
+        set: &'w SetEntry,
+        (number, entry): (u64, &PlacedEntry),
+    ) -> Option<ActProof> {
+        let (signed, from) = (set.signed.as_ref()?, self.in_force.clone()?);
+        let act = PersonAct::Activation { from: from.clone(), to: set.policy.clone() };
+        if signed.act != act || !self.is_proved || self.must_sign(SignableAct::Activation) != Some(true) {
+            return None;
+        }
+        let signers = self.signers(signed, &[self.environment, Environment::Production]).ok()?;
+        let act = format!("activation of the set {} in place of {from}", set.policy);
+        let (environment, at, place) = (self.environment, entry.at, entry.place.clone());
+        Some(ActProof { environment, number, at, place, act, signers, fault: None })
     }
 
     /// Proves that recovery keys of the set in force signed that this one follows it, and that it only adds passkeys; what they

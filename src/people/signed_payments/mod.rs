@@ -98,7 +98,12 @@ impl<'w> PeopleWalk<'w> {
             PeopleEntry::Held(held) => {
                 let asked = self.asked_by(&held.decision);
                 self.waiting.insert(&held.claim, held.hold.clone());
-                self.holds.insert(held.hold.clone(), HoldStory::begun(held, asked));
+                let mut story = HoldStory::begun(held, asked);
+                // No gate tells so twice: what a hold has come to stays.
+                if let Some(before) = self.holds.get(&held.hold) {
+                    (story.ended, story.sent) = (before.ended, before.sent);
+                }
+                self.holds.insert(held.hold.clone(), story);
                 &held.hold
             }
             PeopleEntry::Reopened(reopened) => {
@@ -135,11 +140,25 @@ impl<'w> PeopleWalk<'w> {
                 let Some(hold) = &sent.hold else { return };
                 // People may say later that it was not executed; then the call is decided on anew.
                 self.waiting.retain(|_, waiting| waiting != hold);
+                if let Some(story) = self.holds.get_mut(hold) {
+                    story.sent = Some(number);
+                }
                 hold
             }
             PeopleEntry::Acted(acted) => {
                 report.acts.extend(self.prove_act(acted, (number, entry)));
                 let Some(hold) = &acted.hold else { return };
+                if acted.what == EntryKind::Undone
+                    && let Some(story) = self.holds.get_mut(hold)
+                {
+                    story.sent = None;
+                }
+                hold
+            }
+            PeopleEntry::NotExecuted(hold) => {
+                if let Some(story) = self.holds.get_mut(hold) {
+                    story.sent = None;
+                }
                 hold
             }
             PeopleEntry::Frozen(name) => {
@@ -188,7 +207,9 @@ impl<'w> PeopleWalk<'w> {
         let is_recovered = recovered.as_ref().is_some_and(|proof| proof.fault.is_none());
         report.acts.extend(recovered);
         if self.in_force.as_deref() != Some(&set.policy) {
-            let is_signed = follows && (is_recovered || self.is_signed(set));
+            let signed = if follows { self.prove_activation(set, (number, entry)) } else { None };
+            let is_signed = follows && (is_recovered || signed.is_some());
+            report.acts.extend(signed);
             self.replace(&set.policy, is_signed);
         }
     }

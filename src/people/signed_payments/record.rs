@@ -44,6 +44,8 @@ pub(super) enum PeopleEntry {
     Acted(Box<ActEntry>),
     /// A freeze was made.
     Frozen(String),
+    /// The attempt of a hold was certainly not executed: its call may be sent again.
+    NotExecuted(HoldId),
     /// Another entry of a hold.
     OfHold(HoldId),
     /// An entry of one of these kinds lacks what an auditor needs.
@@ -217,6 +219,7 @@ fn parse_entry(entry: &Value) -> Option<PeopleEntry> {
         {
             form(entry).map(|acted| PeopleEntry::Acted(Box::new(acted)))
         }
+        EntryKind::Undone | EntryKind::NotExecuted => return hold.map(PeopleEntry::NotExecuted),
         EntryKind::Rejected | EntryKind::Expired | EntryKind::Cancelled | EntryKind::Blocked => {
             return Some(PeopleEntry::Ended(hold?, kind));
         }

@@ -20,7 +20,8 @@ pub struct PeopleReport {
     pub others: u64,
     /// Sets that took force in place of another set than the one in force.
     pub breaks: Vec<(FlawPlace, SetBreak)>,
-    /// The acts of two people that must be signed, and those of which it is not known; and what recovery keys signed.
+    /// The acts of two people that must be signed, and those of which it is not known; the sets that two people signed in force;
+    /// and what recovery keys signed.
     pub acts: Vec<ActProof>,
 }
 
@@ -122,6 +123,8 @@ pub enum Unproved {
     NotHeld,
     #[error("its hold had ended before: `{}`", .0.as_str())]
     Ended(EntryKind),
+    #[error("it was sent before, by entry {0}, and the log does not say that it was not executed then")]
+    SentBefore(u64),
     #[error("other bytes were sent than were held: their fingerprints differ")]
     OtherBytes,
     #[error("its amounts are not those that were held")]

@@ -20,6 +20,8 @@ pub(super) struct HoldStory<'w> {
     causes: &'w [WrittenCause],
     votes: Vec<ToldVote<'w>>,
     pub ended: Option<EntryKind>,
+    /// The number of the entry by which it was sent, unless that was certainly not executed.
+    pub sent: Option<u64>,
     /// The kind of an entry that cannot be read.
     pub incomplete: Option<EntryKind>,
     /// The numbers of its entries.
@@ -49,7 +51,7 @@ pub(super) struct SetsThen<'w> {
 impl<'w> HoldStory<'w> {
     pub fn begun(held: &'w HeldEntry, asked: Result<BTreeSet<String>, Unproved>) -> HoldStory<'w> {
         let (votes, numbers) = (Vec::new(), BTreeSet::new());
-        HoldStory { held, asked, causes: &held.causes, votes, ended: None, incomplete: None, numbers }
+        HoldStory { held, asked, causes: &held.causes, votes, ended: None, sent: None, incomplete: None, numbers }
     }
 
     pub fn reopen(&mut self, reopened: &'w ReopenedEntry) {
@@ -86,7 +88,8 @@ impl<'w> HoldStory<'w> {
         }
         proof.reasons = self.causes.iter().map(|cause| cause.text.clone()).collect();
         let incomplete = self.incomplete.map(Unproved::Incomplete);
-        incomplete.or(self.ended.map(Unproved::Ended)).map_or(Ok(()), Err)?;
+        let ended = self.ended.map(Unproved::Ended).or(self.sent.map(Unproved::SentBefore));
+        incomplete.or(ended).map_or(Ok(()), Err)?;
         self.is_as_held(sent, then.now)?;
         self.verify_votes(then, proof);
         for approval in signed {

@@ -12,7 +12,7 @@ use super::stored_form::encode_hold;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{HoldId, TraceId};
 use crate::base::keyed::OperandKey;
-use crate::ledger::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step, StoreTime, Versioned};
+use crate::ledger::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step, StoreTime, Versioned};
 use crate::policy::{HoldCauses, Rules};
 use crate::stations::claim::{self, Claim, Decline, Declined, Freeze, Owner, SentRequest, Terms};
 use crate::stations::decide::Held;
@@ -20,17 +20,31 @@ use crate::stations::decide::Held;
 /// The pause before a call that was certainly not sent is tried again; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The most earlier commits that a hold names.
+const MAX_ENTRIES: usize = 50;
 /// Longer than any list reaches back.
 const FOR_GOOD: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+impl Hold {
+    /// Returns the numbers of the entries that say what became of it, of which the newest wrote this version.
+    pub fn entry_numbers(&self, version: Number) -> Vec<Number> {
+        self.entries.iter().copied().chain([version]).collect()
+    }
+}
 
 impl Versioned<'_, Hold> {
     pub fn deadline(&self) -> StoreTime {
         self.value.deadline(self.at)
     }
 
-    /// The hold as the next record has it: from then on, the record states when the hold began.
+    /// The hold as the next record has it: from then on, the record states when the hold began, and which commits wrote it.
     fn next(&self) -> Hold {
-        Hold { created: Some(self.value.created(self.at)), ..self.value.clone() }
+        let mut entries = self.value.entry_numbers(self.version);
+        if entries.len() > MAX_ENTRIES {
+            // The first one says what is held.
+            entries.remove(1);
+        }
+        Hold { created: Some(self.value.created(self.at)), entries, ..self.value.clone() }
     }
 
     fn replace(&self, hold: &Hold, keep: Keep) -> Step {
@@ -75,6 +89,7 @@ pub fn hold(
         votes: Vec::new(),
         notes: Vec::new(),
         created: None,
+        entries: Vec::new(),
         tries: 0,
         reminded: false,
         state: HoldState::Pending,

@@ -12,7 +12,7 @@ use super::signature::SignedVote;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::base::json;
-use crate::ledger::StoreTime;
+use crate::ledger::{Number, StoreTime};
 use crate::policy::HoldCauses;
 use crate::stations::admit::KnownCaller;
 use crate::stations::claim::{Decline, Declined, Owner, SentRequest};
@@ -46,6 +46,8 @@ pub struct Hold {
     /// When it began; `None`: when this record was written.
     #[serde(rename = "createdMicros")]
     pub created: Option<StoreTime>,
+    /// The commits that wrote it before: the first one, and the newest others.
+    pub entries: Vec<Number>,
     /// How long people have to decide.
     #[serde(rename = "lastsSecs", with = "json::written_as::secs")]
     pub lasts: Duration,

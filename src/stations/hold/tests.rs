@@ -119,6 +119,7 @@ fn waits(amount: &str) -> Hold {
         votes: Vec::new(),
         notes: Vec::new(),
         created: None,
+        entries: Vec::new(),
         lasts: Duration::from_secs(8 * 3600),
         tries: 0,
         reminded: false,
@@ -176,8 +177,8 @@ fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
         });
         let written = encode_hold(&hold);
         assert_eq!(decode_hold(&written), Ok(hold));
-        let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"format\":4", "\"format\":5");
-        let fault = UnreadableHold("format 5 is not readable here; this build reads 4".to_owned());
+        let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"format\":5", "\"format\":6");
+        let fault = UnreadableHold("format 6 is not readable here; this build reads 5".to_owned());
         assert_eq!(decode_hold(newer.as_bytes()), Err(fault));
         for cut in [0, 1, written.len() / 2, written.len() - 1] {
             assert!(decode_hold(&written[..cut]).is_err());

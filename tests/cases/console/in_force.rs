@@ -168,7 +168,7 @@ fn a_contract_that_binds_otherwise_waits_for_two_people() {
 
     // A restart changes nothing of it.
     let gate = gate.kill().start();
-    assert_eq!(version(&gate), second);
+    wait_until("the set of the store", || version(&gate) == second);
     let waiting = candidate(&gate);
     agree(&gate, &waiting);
     wait_until("the contract is in force", || version(&gate) == waiting);

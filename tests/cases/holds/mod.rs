@@ -2,6 +2,7 @@
 
 mod attacks;
 mod awaited;
+mod believed_sets;
 mod callers;
 mod judging;
 mod key_recovery;

@@ -264,6 +264,19 @@ fn whatever_root_changes_is_named() {
             .to_owned();
         assert!(line.contains("\"what\":\"sending\"") && line.contains(request), "{what}: {line}");
     }
+    // What two people signed once is sent twice, in place of a payment that nobody had to sign.
+    let copy = setup.path("sent twice");
+    copy_folder(&folder, &copy);
+    rewrite(&copy, &|entries| {
+        let sent = found(entries, "sending", "p-1", 0).clone();
+        *found(entries, "sending", "p-3", 0) = sent;
+    });
+    let (code, told) = proofs(&copy, &[&root]);
+    let of_request: Vec<&Value> =
+        told["payments"].as_array().unwrap().iter().filter(|one| one["requestId"] == "p-1").collect();
+    assert_eq!((code, of_request.len(), &of_request[0]["proved"]), (3, 2, &json!(true)), "{told:#}");
+    let reason = of_request[1]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("it was sent before, by entry"), "{told:#}");
     // Whoever has no tool for it leaves hashes that do not fit.
     let copy = setup.path("edited");
     copy_folder(&folder, &copy);
@@ -271,6 +284,70 @@ fn whatever_root_changes_is_named() {
     fs::write(journal(&copy), text.replacen("\"complete\":true", "\"complete\":null", 1)).unwrap();
     let (code, told) = proofs(&copy, &[&root]);
     assert_eq!((code, &told["clean"]), (3, &json!(false)), "{told:#}");
+}
+
+/// Both people signed twice, because they took their first votes back. Root tells that twice as much was sent.
+#[test]
+fn votes_that_were_given_again_prove_no_second_payment() {
+    let upstream = Upstream::start();
+    let people = Enrolled::new();
+    let gate = gate(&upstream, &people.rules()).start();
+    let root = version(&gate);
+    let hold = held(&gate, "g-1");
+    for who in ["ops-1", "finance-1"] {
+        assert_eq!(agree(&gate, &people, &hold, who).status, 200);
+        if who == "finance-1" {
+            // One of the entries in whose place root writes.
+            let comment = json!({ "text": "wait" });
+            let path = format!("holds/{}/comment", super::text(&hold, "id"));
+            let said = super::ask(&gate, "POST", &path, &super::approver("ops-1"), Some(comment));
+            assert_eq!(said.status, 200, "{said}");
+        }
+        assert_eq!(say(&gate, "withdraw", &hold, who).status, 200);
+    }
+    for who in ["ops-1", "finance-1"] {
+        assert_eq!(agree(&gate, &people, &hold, who).status, 200);
+    }
+    assert_eq!(answered(&gate, &swap("g-1", "500")).status, 201);
+    let setup = gate.end();
+    let folder = setup.path("sluice-audit");
+    let (code, told) = proofs(&folder, &[&root]);
+    assert_eq!((code, &told["people"]["provedPayments"]), (0, &json!(1)), "{told:#}");
+    rewrite(&folder, &|entries| {
+        let (sent, held) = (found(entries, "sending", "g-1", 0).clone(), found(entries, "held", "g-1", 0).clone());
+        found(entries, "withdrawn", "g-1", 0)["what"] = json!("noted");
+        *found(entries, "withdrawn", "g-1", 0) = held;
+        let is_comment = |says: &Value| says["what"] == "noted" && says["text"] == "wait";
+        let comment = entries.iter_mut().map(|(_, says)| says).find(|says| is_comment(says)).unwrap();
+        *comment = sent;
+    });
+    let (code, told) = proofs(&folder, &[&root]);
+    let proved: Vec<&Value> = told["payments"].as_array().unwrap().iter().map(|one| &one["proved"]).collect();
+    assert_eq!((code, &proved[..]), (3, &[&json!(true), &json!(false)][..]), "{told:#}");
+}
+
+/// Root tells that a rule let the payment pass without people: then the log is no proof, and the rules tell it.
+#[test]
+fn a_payment_of_which_the_log_says_that_nobody_was_asked_is_decided_on_again() {
+    let (setup, root) = two_payments();
+    let folder = setup.path("sluice-audit");
+    rewrite(&folder, &|entries| {
+        for what in ["held", "voted", "voted"] {
+            found(entries, what, "p-1", 0)["what"] = json!("told");
+        }
+        let sent = found(entries, "sending", "p-1", 0).as_object_mut().unwrap();
+        drop(sent.remove("hold"));
+        sent["decision"] = json!({ "effect": "allow", "by": ["small"], "policy": root });
+    });
+    let (code, told) = proofs(&folder, &[&root]);
+    let others = &told["people"]["otherPayments"];
+    assert_eq!((code, &told["allProved"], others), (0, &json!(true), &json!(2)), "{told:#}");
+    let (set, config) = (folder.join("policies").join(&root), setup.path("sluice.toml"));
+    let words = [set.to_str().unwrap(), folder.to_str().unwrap(), "--config", config.to_str().unwrap()];
+    let output = sluice(&[&["policy", "replay"], &words[..]].concat()).output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(text.contains("now held, recorded as allowed") && text.contains("p-1"), "{text}");
+    assert!(text.contains("1 changed, 0 undecided"), "{text}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::{
     RULES, answered, approver, ask, command, gate, held, named, say, sent, shown, stand_ins, state, swap, text,
 };
 use crate::support::clock::wait_until;
+use crate::support::false_clock::FalseClock;
 use crate::support::soft_key::{SYNCED, SigningPage, SoftKey, encoded, sha256};
 use crate::support::{Answer, Gate, Upstream};
 
@@ -217,6 +218,26 @@ fn every_other_signature_is_refused() {
     assert_eq!(say(&gate, "withdraw", &hold, "ops-1").status, 200);
     refused("a replayed signature", vote(&gate, &hold, "ops-1", &good));
     assert_eq!((state(&gate, &hold).as_str(), sent(&upstream)), ("pending", 0));
+}
+
+#[test]
+fn a_signature_that_comes_later_than_five_minutes_counts_for_nothing() {
+    let (upstream, people, clock) = (Upstream::start(), Enrolled::new(), FalseClock::new());
+    let variables = clock.variables().into_iter().chain([clock.pauses()]);
+    let setup = variables.fold(gate(&upstream, &people.rules()), |setup, (name, value)| setup.variable(&name, &value));
+    let gate = setup.start();
+    let hold = held(&gate, "l-1");
+    let signed = |who: &str| sign(people.key(who), &challenge(&gate, &hold, who), &page());
+    let (in_time, late) = (signed("finance-1"), signed("ops-1"));
+    clock.pause(240);
+    let given = vote(&gate, &hold, "finance-1", &in_time);
+    assert_eq!(given.status, 200, "{given}");
+    clock.pause(61);
+    let refused = vote(&gate, &hold, "ops-1", &late);
+    assert_eq!((refused.status, refused.code().as_str()), (403, "SIGNATURE_REFUSED"), "{refused}");
+    assert!(refused.text().contains("older than five minutes"), "{refused}");
+    assert_eq!((state(&gate, &hold).as_str(), sent(&upstream)), ("pending", 0));
+    assert_eq!(agree(&gate, &people, &hold, "ops-1").status, 200);
 }
 
 #[test]

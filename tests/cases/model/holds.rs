@@ -282,7 +282,7 @@ impl World {
         let before = self.active().await;
         let from = before.as_ref().map_or("", |before| before.set.version.as_str());
         let (version, contract) = (SETS[set].version().to_owned(), "the model's".to_owned());
-        let next = SetInForce { version, contract, two_people: false };
+        let next = SetInForce { version, contract, two_people: false, successions: 0 };
         let node = NodeId::parse("people").unwrap();
         let commit = activate(ENVIRONMENT, (before.as_ref(), from), &next, Vec::new(), (None, None), &node);
         self.store.commit(commit).await.unwrap();
