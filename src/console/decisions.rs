@@ -37,6 +37,8 @@ pub(super) async fn count(server: &ConsoleServer, asked: &ActRequest) -> Reply {
             other => return violated(vec![render::unknown_parameter(other)]),
         }
     }
+    let roles: Vec<&str> = asked.person.roles().collect();
+    environments.retain(|environment| inside.visibility.shows(&roles, *environment, None));
     let before = match server.before.get_or_try_init(|| read_earlier_counts(server)).await {
         Ok(before) => before,
         Err(reply) => return *reply,

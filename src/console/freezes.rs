@@ -22,7 +22,9 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     }
     match all(inside).await {
         Ok(all) => {
-            let freezes: Vec<Value> = all.iter().map(render::freeze).collect();
+            let roles: Vec<&str> = asked.person.roles().collect();
+            let is_shown = |one: &&StandingFreeze| inside.shows_freeze(&roles, one.environment, &one.freeze);
+            let freezes: Vec<Value> = all.iter().filter(is_shown).map(render::freeze).collect();
             ok_json(200, &json!({ "freezes": freezes }))
         }
         Err(fault) => store_failed(inside, &fault),

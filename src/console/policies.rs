@@ -16,7 +16,7 @@ use crate::node::explain;
 use crate::node::explain::{ExplainedCall, LimitUsage};
 use crate::node::exposure::{Exposure, with_promised};
 use crate::policy::{Explanation, Limit, Rate, TestRequest, key_as_json, key_in_words};
-use crate::stations::reply::{Reply, ok_json};
+use crate::stations::reply::{Code, Reply, error_json, ok_json};
 use crate::telemetry::RateCounters;
 
 pub(super) async fn explain(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -31,6 +31,12 @@ pub(super) async fn explain(inside: &ConsoleState, asked: &ActRequest) -> Reply 
         Err(violations) => return violated(violations),
     };
     let by_store = asked.body.get("byStore").and_then(Value::as_bool).unwrap_or(false);
+    let roles: Vec<&str> = asked.person.roles().collect();
+    // The store's facts are those of all callers.
+    if by_store && !inside.visibility.shows_all(&roles, given.environment) {
+        let message = "your roles do not show all calls of this environment: explain the request without `byStore`.";
+        return error_json(Code::Forbidden, message, None);
+    }
     match explain::explain(&inside.node, policies, &inside.catalog(), &given, by_store).await {
         Ok(Some(ExplainedCall { verdict, near, counts, used })) => {
             let (rules, verdict) = (&policies.rules, &verdict);
@@ -65,6 +71,8 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
             other => return violated(vec![render::unknown_parameter(other)]),
         }
     }
+    let roles: Vec<&str> = asked.person.roles().collect();
+    environments.retain(|environment| inside.visibility.shows(&roles, *environment, None));
     let catalog = inside.catalog();
     let usage = match explain::usage(&inside.node, policies, &environments, limit).await {
         Ok((usage, is_more)) => {
@@ -79,7 +87,11 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
             let is_unused = |one: &&Limit| !is_more && usage.iter().all(|(used, _)| used.limit.id != one.id);
             let unused = policies.rules.limits.iter().filter(is_asked).filter(is_unused).map(unused_json);
             let unused: Vec<Value> = unused.collect();
-            let usage: Vec<Value> = usage.iter().map(usage_json).collect();
+            // The key of a window may name a caller, or whom others pay.
+            let is_shown = |one: &&(LimitUsage<'_>, Exposure)| {
+                !one.0.limit.names_people() || inside.visibility.shows_all(&roles, one.0.environment)
+            };
+            let usage: Vec<Value> = usage.iter().filter(is_shown).map(usage_json).collect();
             let rates: Vec<Value> = snapshot.rates.counted().map(rate_json).collect();
             let version = policies.version();
             let told = json!({ "version": version, "usage": usage, "unused": unused, "more": is_more, "rates": rates });

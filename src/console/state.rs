@@ -19,6 +19,7 @@ use crate::config::{LimitsConfig, Loosening, TimeoutsConfig};
 use crate::gateway::Readiness;
 use crate::node::{InForce, Node};
 use crate::people::visibility::Visibility;
+use crate::stations::claim::Freeze;
 use crate::telemetry::Metrics;
 
 /// The parts of the process that the console shares with the gateway.
@@ -67,6 +68,18 @@ impl ConsoleState {
     /// Whether a person sees an entry of the audit log: one without a caller is seen with anything of its environment.
     pub(super) fn shows_entry(&self, roles: &[&str], environment: Environment, entry: &Value) -> bool {
         let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str);
+        if let Some(freeze) = text("/freeze").and_then(Freeze::parse) {
+            return self.shows_freeze(roles, environment, &freeze);
+        }
         self.visibility.shows(roles, environment, text("/owner/issuer").zip(text("/owner/subject")))
+    }
+
+    /// Whether a person sees a freeze: one of a caller as the calls of that caller.
+    pub(super) fn shows_freeze(&self, roles: &[&str], environment: Environment, freeze: &Freeze) -> bool {
+        let caller = match freeze {
+            Freeze::Caller(owner) | Freeze::Reads(owner) => Some((owner.issuer.as_str(), owner.subject.as_str())),
+            Freeze::All | Freeze::Restored | Freeze::Clock | Freeze::GateClock(_) | Freeze::Operation(_) => None,
+        };
+        self.visibility.shows(roles, environment, caller)
     }
 }

@@ -37,6 +37,15 @@ impl Visibility {
             of_role.peek().is_none() || of_role.any(|calls| calls.include(environment, caller))
         })
     }
+
+    /// Whether a person with these roles sees all calls of an environment, so also what is said of them together.
+    pub fn shows_all(&self, roles: &[&str], environment: Environment) -> bool {
+        roles.iter().any(|role| {
+            let mut of_role = self.0.iter().filter(|calls| calls.role == *role).peekable();
+            let is_all = |calls: &VisibleCalls| calls.environment == environment && calls.caller.is_none();
+            of_role.peek().is_none() || of_role.any(is_all)
+        })
+    }
 }
 
 impl VisibleCalls {
@@ -87,6 +96,10 @@ mod tests {
             assert_eq!(known.shows(roles, environment, caller), is_shown, "{roles:?} {environment} {caller:?}");
         }
         assert!(Visibility::default().shows(&["viewer"], Environment::Production, pay));
+        assert!(
+            known.shows_all(&["viewer"], Environment::Sandbox) && known.shows_all(&["operator"], Environment::Sandbox)
+        );
+        assert!(!known.shows_all(&["viewer"], Environment::Production) && !known.shows_all(&[], Environment::Sandbox));
     }
 
     #[test]

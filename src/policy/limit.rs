@@ -133,6 +133,16 @@ impl LimitKey {
 }
 
 impl Limit {
+    /// Whether the keys of its windows name callers, or whom they pay.
+    pub fn names_people(&self) -> bool {
+        let names = |key: &LimitKey| match key {
+            LimitKey::Names(field) => !matches!(field, Field::Environment | Field::Chain | Field::Currency),
+            LimitKey::Operation => false,
+            LimitKey::Destination | LimitKey::Payment => true,
+        };
+        self.per.iter().any(names)
+    }
+
     /// Returns the windows that a request counts in.
     pub(super) fn reservations(&self, view: &View<'_>, facts: &Facts) -> Result<Vec<Reservation>, MissingFact> {
         if !all_hold(&self.conditions, view, facts, Sense::Restricts)? {

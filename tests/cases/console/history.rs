@@ -227,6 +227,36 @@ fn what_a_person_may_not_see_is_in_no_history_and_in_no_export() {
     assert_eq!(count(&token_of(PEOPLE, "v", &["viewer"])), json!(0));
 }
 
+#[test]
+fn whoever_sees_the_calls_of_one_caller_is_told_nothing_of_others_by_limits_the_store_or_freezes() {
+    let upstream = Upstream::start();
+    let limit = |id: &str, per: &str| {
+        let window = "ops = [\"createSwap\"]\nwindow = \"rolling 1h\"\nmax = \"9 calls\"\nover = \"deny\"\n";
+        format!("[[limit]]\nid = \"{id}\"\n{window}per = [{per}]\n")
+    };
+    let rules = [RULES, &limit("all", "\"environment\""), &limit("each", "\"caller\"")].concat();
+    let setup = console(Setup::of(&upstream)).set_raw("console", "visible", r#"["viewer:production:main:somebody"]"#);
+    let gate = setup.file("policies/everything.toml", &rules).start();
+    assert_eq!(swap("w-1").send(gate.production()).status, 200);
+    let others = json!({"caller": {"issuer": "main", "subject": crate::support::token::claims()["sub"]}});
+    assert_eq!(super::freeze(&gate, others).status, 201);
+    let viewer = token_of(PEOPLE, "v", &["viewer"]);
+    let told = |token: &str| {
+        let ids = |path: &str, list: &str, name: &str| -> Vec<Value> {
+            let answer = ask(&gate, "GET", path, token, None).json();
+            answer[list].as_array().unwrap().iter().map(|one| one[name].clone()).collect()
+        };
+        let call = json!({"operation": "createSwap", "environment": "production", "byStore": true,
+            "caller": {"issuer": "main", "subject": crate::support::token::claims()["sub"]}, "body": body("createSwap", "w-2")});
+        let history = ask(&gate, "GET", "history?what=frozen", token, None).json()["entries"].as_array().unwrap().len();
+        let explained = ask(&gate, "POST", "explain", token, Some(call)).status;
+        (ids("usage", "usage", "limit"), ids("freezes", "freezes", "reason").len(), history, explained)
+    };
+    wait_until("the freeze to be told", || told(&operator("o")).2 == 1);
+    assert_eq!(told(&operator("o")), (vec![json!("all"), json!("each")], 1, 1, 200));
+    assert_eq!(told(&viewer), (vec![json!("all")], 0, 0, 403));
+}
+
 /// All hours together.
 fn counted(gate: &Gate, query: &str) -> [u64; 3] {
     let answer = asked(gate, &format!("decisions{query}"));

@@ -34,8 +34,8 @@ impl RedisStore {
         let mut command = Cmd::with_capacity(count.saturating_add(7), bytes);
         command.arg("EVALSHA").arg(self.script.get_hash());
         if self.shards.of(environment).is_in_cluster() {
-            // INVARIANT: while a slot moves, the cluster refuses a call that names a key which is not here. Without this, a
-            // record that is at the other shard would look as if it never was.
+            // INVARIANT: while a slot moves, a cluster refuses a call that names a key which is not here, also one that does
+            // not check what scripts read. A record at the other shard would look there as if it never was.
             command.arg(2).arg(root(environment)).arg(format!("{}:none", root(environment)));
         } else {
             command.arg(1).arg(root(environment));
