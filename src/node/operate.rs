@@ -84,7 +84,7 @@ fn takes_two(environment: Environment) -> bool {
     environment == Environment::Production
 }
 
-/// Freezes. Returns `false` where it was frozen already; that freeze stays as it was.
+/// Freezes, or freezes again for another reason. Returns `false` where this person froze it already for this reason.
 pub async fn freeze(
     node: &Node,
     environment: Environment,
@@ -93,8 +93,25 @@ pub async fn freeze(
     reason: &str,
 ) -> Result<bool, StoreFault> {
     node.takes_acts(environment)?;
-    let commit = claim::freeze(what, environment, person, reason, &node.id);
-    node.commit(commit).await.map(|committed| committed.is_some())
+    let mut retry = Retry::default();
+    loop {
+        let (standing, _) = node.store.read(&what.key(environment)).await?;
+        let commit = match &standing {
+            None => Some(claim::freeze(what, environment, person, reason, &node.id)),
+            Some(record) => {
+                let said: &[u8] = match &record.content {
+                    Content::Whole(bytes) => bytes,
+                    Content::Spent => &[],
+                };
+                claim::freeze_again(what, environment, (record.version, said), (person, reason), &node.id)
+            }
+        };
+        let Some(commit) = commit else { return Ok(false) };
+        if node.commit(commit).await?.is_some() {
+            return Ok(true);
+        }
+        retry.conflict().await?;
+    }
 }
 
 /// The result of a person's word that a freeze is to be lifted.

@@ -8,7 +8,7 @@ use crate::stations::check::claim_name;
 use crate::stations::claim::{self, Claim, ClaimEvent, Settlement, StoredAnswer};
 use crate::stations::follow::{
     Baseline, ClaimVerdict, FollowChange, FollowedPayment, ListedRecord, RecordProblem, Sighting, advance, begin,
-    decode_followed, followed_key, foreign, foreign_key, foreign_name, shown_value, verdict_on,
+    decode_followed, followed_key, foreign, foreign_key, foreign_name, proved_by_second, shown_value, verdict_on,
 };
 
 /// The most foreign records of one reading that are stored; all are counted.
@@ -66,8 +66,11 @@ impl<'f> RecordBook<'f> {
         let environment = self.with.egress.environment;
         let name = claim_name(request_id);
         if let Some((stored, payment)) = self.followed(&name).await? {
-            if payment.operation != self.operation.id || payment.id != record.id {
+            if payment.operation != self.operation.id {
                 return self.raise(RecordProblem::SecondRecord, record).await;
+            }
+            if payment.id != record.id {
+                return self.judge_second(name, record).await;
             }
             let key = followed_key(environment, &name);
             let here = Versioned { key: &key, version: stored.version, at: stored.at, value: &payment };
@@ -77,8 +80,7 @@ impl<'f> RecordBook<'f> {
                 Some((commit, change)) => self.commit(commit, &change, record).await,
             };
         }
-        let key = RecordKey { environment, kind: Kind::Claim, name };
-        let (stored, _) = self.with.node.store.read(&key).await?;
+        let (key, stored) = self.claim(name).await?;
         let Some(stored) = stored else { return self.judge_unknown(record).await };
         // Its end is not kept any more.
         let Content::Whole(bytes) = &stored.content else { return Ok(true) };
@@ -104,6 +106,28 @@ impl<'f> RecordBook<'f> {
                 }
             }
         }
+    }
+
+    /// Judges a record beside the one that is followed: it may be an earlier attempt of which it was said that nothing happened.
+    async fn judge_second(&mut self, name: String, record: &ListedRecord) -> Result<bool, StoreFault> {
+        let (key, stored) = self.claim(name).await?;
+        if let Some(stored) = stored
+            && let Content::Whole(bytes) = &stored.content
+        {
+            let claim = claim::decode_claim(bytes).map_err(|why| StoreFault::Broken(why.to_string()))?;
+            if let Some(attempt) = proved_by_second(&claim, &self.sighting(record, claim.moves.as_ref())) {
+                self.prove(&key, attempt, &stored, claim, record).await;
+                // The next reading tells people that money left twice.
+                return Ok(false);
+            }
+        }
+        self.raise(RecordProblem::SecondRecord, record).await
+    }
+
+    async fn claim(&self, name: String) -> Result<(RecordKey, Option<Record>), StoreFault> {
+        let key = RecordKey { environment: self.with.egress.environment, kind: Kind::Claim, name };
+        let (stored, _) = self.with.node.store.read(&key).await?;
+        Ok((key, stored))
     }
 
     /// Judges a record that no claim explains.

@@ -186,6 +186,41 @@ pub fn freeze(what: &Freeze, environment: Environment, person: &Owner, reason: &
     commit(EntryKind::Frozen, what, environment, (person, reason), steps, node)
 }
 
+/// Freezes again what people froze already: whoever said before that it is to be lifted did not know of this reason. Guarded:
+/// it is frozen as it was read. `None` where the freeze says so already, or where it is a gate's own.
+pub fn freeze_again(
+    what: &Freeze,
+    environment: Environment,
+    (version, record): (Number, &[u8]),
+    (person, reason): (&Owner, &str),
+    node: &NodeId,
+) -> Option<Commit> {
+    if matches!(what, Freeze::Restored | Freeze::Clock | Freeze::GateClock(_)) {
+        return None;
+    }
+    let (by, before) = (person.to_string(), frozen(record));
+    let earlier = before.by.as_deref().zip(before.reason.as_deref());
+    let is_said = |(known, said): (&str, &str)| {
+        known == by && said.strip_prefix(reason).is_some_and(|rest| rest.is_empty() || rest.starts_with(BEFORE))
+    };
+    if earlier.is_some_and(is_said) {
+        return None;
+    }
+    let both = match earlier {
+        Some((known, said)) => format!("{reason}{BEFORE}{known}: {said}"),
+        None => reason.to_owned(),
+    };
+    let both: String = both.chars().take(LONGEST_REASON).collect();
+    let value = written((&by, &both), None);
+    let steps = vec![Step::Replace { key: what.key(environment), version, value, keep: Keep::Forever }];
+    Some(commit(EntryKind::Frozen, what, environment, (person, reason), steps, node))
+}
+
+/// Stands between the reason of a freeze and the one that it had before.
+const BEFORE: &str = "; before that, ";
+/// The longest reason of a freeze, in characters, with those before.
+const LONGEST_REASON: usize = 500;
+
 /// Closes money because the store was restored or set back. Guarded: money is closed as `before` says. `above` has the
 /// numbers that the audit log already holds.
 pub fn restored(

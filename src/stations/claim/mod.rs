@@ -45,7 +45,8 @@ pub use commits::{
 };
 pub use forgotten::{MoneyAfterRebuild, RebuildClosing, closed_for_gap, never_remembered, rebuilt, remembered};
 pub use freeze::{
-    Forgotten, Freeze, Frozen, clock_doubted, freeze, frozen, gate_clock_doubted, only_closes, restored, unfreeze,
+    Forgotten, Freeze, Frozen, clock_doubted, freeze, freeze_again, frozen, gate_clock_doubted, only_closes, restored,
+    unfreeze,
 };
 pub use gone::{GoneWord, gone_key, journal_lost, retired, said_gone_key, say_gone};
 pub use lease::Lease;

@@ -15,7 +15,7 @@ use crate::base::money::MicroUsd;
 use crate::catalog::{Follow, StateMeaning};
 use crate::ledger::{Commit, Index, Keep, NodeId, Number, Step, Versioned};
 use crate::policy::{Rules, counts_calls};
-use crate::stations::claim::{AttemptEnd, BookedWindow, Claim, ClaimState, Freeze};
+use crate::stations::claim::{AttemptEnd, BookedWindow, Claim, ClaimState, Freeze, PastAttempt};
 
 /// A record as one page shows it.
 #[derive(Clone, Copy, Debug)]
@@ -250,7 +250,8 @@ pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
         ClaimState::Done { executed: true, .. } => {
             let problem = claim.moves.as_ref().and_then(|asked| problem_of(asked, &seen.record.moves));
             return match named(claim, seen.follow) {
-                Some(name) if name != seen.record.id => ClaimVerdict::Foreign(RecordProblem::SecondRecord),
+                Some(name) if name != seen.record.id => proved_by_second(claim, seen)
+                    .map_or(ClaimVerdict::Foreign(RecordProblem::SecondRecord), ClaimVerdict::Proves),
                 None if problem == Some(RecordProblem::OtherPayee) => ClaimVerdict::Foreign(RecordProblem::OtherPayee),
                 Some(_) | None => ClaimVerdict::Follow,
             };
@@ -273,6 +274,17 @@ pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
         Some(Some(problem)) => ClaimVerdict::Foreign(problem),
         None => ClaimVerdict::Nothing,
     }
+}
+
+/// Returns the attempt that a second record of an executed call proves: an earlier one of which it was said that nothing
+/// happened, where the record moves what was asked for.
+pub fn proved_by_second(claim: &Claim, seen: &Sighting<'_>) -> Option<Number> {
+    let is_done = matches!(claim.state, ClaimState::Done { executed: true, .. });
+    let is_nothing_left = seen.follow.state(&seen.record.state).is_none_or(|state| state.is_nothing_left);
+    let moves_the_same = problem_of(claim.moves.as_ref()?, &seen.record.moves).is_none();
+    let is_open = |attempt: &&PastAttempt| attempt.end != AttemptEnd::Executed;
+    let open = claim.attempts.iter().rev().find(is_open)?;
+    (is_done && !is_nothing_left && moves_the_same).then_some(open.number)
 }
 
 /// Upstream's name of the payment, where its answer to the call told one.

@@ -230,26 +230,43 @@ fn a_record_is_compared_with_its_call() {
     assert_eq!(shown(&|one| one["developerFee"] = fee.clone()), Some(RecordProblem::OtherPayee));
 }
 
+/// What a record of this name says of a claim.
+fn verdict(claim: &Claim, id: &str, state: &str, amount: Value) -> ClaimVerdict {
+    let operation = operation();
+    let record = listed(&operation, id, state, T1, amount);
+    let seen = Sighting {
+        environment: ENVIRONMENT,
+        operation: &operation.id,
+        follow: operation.follow.as_ref().unwrap(),
+        record: &record,
+        value: None,
+        rules: &Rules::default(),
+        node: &NodeId::parse("a").unwrap(),
+        keep: Duration::ZERO,
+    };
+    verdict_on(claim, &seen)
+}
+
+#[test]
+fn a_second_record_proves_an_earlier_attempt_of_which_people_said_that_nothing_happened() {
+    let mut claim = claim(&operation(), done(true), AttemptEnd::Executed);
+    let said_by = vec!["a".to_owned(), "b".to_owned()];
+    let earlier =
+        PastAttempt { number: Number::new(3), end: AttemptEnd::Absent { said_by }, ..claim.attempts[0].clone() };
+    claim.attempts.insert(0, earlier);
+    assert_eq!(verdict(&claim, "u-1", "CREATED", json!(10)), ClaimVerdict::Follow);
+    assert_eq!(verdict(&claim, "u-2", "CREATED", json!(10)), ClaimVerdict::Proves(Number::new(3)));
+    let second = ClaimVerdict::Foreign(RecordProblem::SecondRecord);
+    assert_eq!(verdict(&claim, "u-2", "CREATED", json!(11)), second);
+    assert_eq!(verdict(&claim, "u-2", "CANCELLED", json!(10)), second);
+    claim.attempts[0].end = AttemptEnd::Executed;
+    assert_eq!(verdict(&claim, "u-2", "CREATED", json!(10)), second, "money left twice, and both are counted");
+}
+
 #[test]
 fn a_claim_that_was_called_unexecuted_is_proved_wrong_and_one_never_sent_is_foreign() {
     let operation = operation();
-    let node = NodeId::parse("a").unwrap();
-    let verdict = |claim: &Claim, state: &str, amount: Value| {
-        let record = listed(&operation, "u-1", state, T1, amount);
-        let (follow, keep) = (operation.follow.as_ref().unwrap(), Duration::ZERO);
-        let rules = Rules::default();
-        let seen = Sighting {
-            environment: ENVIRONMENT,
-            operation: &operation.id,
-            follow,
-            record: &record,
-            value: None,
-            rules: &rules,
-            node: &node,
-            keep,
-        };
-        verdict_on(claim, &seen)
-    };
+    let verdict = |claim: &Claim, state: &str, amount: Value| verdict(claim, "u-1", state, amount);
     let said = vec!["a".to_owned(), "b".to_owned()];
     let absent = claim(&operation, ClaimState::Absent, AttemptEnd::Absent { said_by: said });
     assert_eq!(verdict(&absent, "CREATED", json!(10)), ClaimVerdict::Proves(Number::new(7)));

@@ -26,7 +26,7 @@ fn resolve(gate: &Gate, request_id: &str, who: &str, outcome: &str) -> Answer {
 }
 
 /// Says it again while it is too early, and returns the answer after that.
-fn resolve_in_time(gate: &Gate, request_id: &str, who: &str, outcome: &str) -> Answer {
+pub fn resolve_in_time(gate: &Gate, request_id: &str, who: &str, outcome: &str) -> Answer {
     let watch = Watch::start();
     loop {
         let answer = resolve(gate, request_id, who, outcome);

@@ -2,7 +2,7 @@
 
 pub mod audit;
 mod fates;
-mod late_proofs;
+pub mod late_proofs;
 mod owners;
 mod prefixes;
 mod progress;

@@ -154,13 +154,30 @@ fn doing_it_twice_is_harmless_and_told() {
     let gate = console(Setup::of(&upstream)).start();
     assert_eq!(lift(&gate, json!("all")).json(), json!({"changed": false, "missing": 0}));
     assert_eq!(freeze(&gate, json!("all")).status, 201);
-    let again = json!({"environment": "production", "scope": "all", "reason": "another"});
-    let answer = ask(&gate, "POST", "freezes", &operator("ops-2"), Some(again));
-    let told = (answer.status, answer.json());
+    let again = freeze(&gate, json!("all"));
+    let told = (again.status, again.json());
     assert_eq!((told.0, &told.1["changed"], &told.1["freeze"]["reason"]), (200, &json!(false), &json!("a drill")));
     assert_eq!(lift(&gate, json!("all")).json()["changed"], true);
     assert_eq!(lift(&gate, json!("all")).json()["changed"], false);
     assert_eq!(lift(&gate, json!({"operation": "goneLongAgo"})).json()["changed"], false);
+}
+
+#[test]
+fn a_freeze_for_another_reason_is_recorded_and_ends_earlier_words_to_lift_it() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    assert_eq!(freeze(&gate, json!("all")).status, 201);
+    assert_eq!(say_lift(&gate, json!("all"), "ops-1").status, 202);
+    let again = json!({"environment": "production", "scope": "all", "reason": "a token was stolen"});
+    let answer = ask(&gate, "POST", "freezes", &operator("ops-3"), Some(again.clone()));
+    let both = json!("a token was stolen; before that, people/ops-1: a drill");
+    assert_eq!((answer.status, &answer.json()["freeze"]["reason"]), (201, &both), "{answer}");
+    let twice = ask(&gate, "POST", "freezes", &operator("ops-3"), Some(again));
+    assert_eq!((twice.status, &twice.json()["changed"]), (200, &json!(false)), "{twice}");
+    // The word of before the second reason counts for nothing.
+    assert_eq!(say_lift(&gate, json!("all"), "ops-2").status, 202);
+    assert_eq!(ask(&gate, "GET", "freezes", &operator("ops-1"), None).json()["freezes"].as_array().unwrap().len(), 1);
+    assert_eq!(say_lift(&gate, json!("all"), "ops-3").status, 200);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{following, id, offramp, operator};
+use crate::cases::claims::late_proofs::resolve_in_time;
 use crate::cases::console::ask;
 use crate::support::clock::wait_until;
 use crate::support::upstream::Seen;
@@ -237,6 +238,27 @@ fn a_second_record_that_is_listed_first_gives_nothing_back() {
     wait_until("ours to be followed", || followed(&gate, "CREATED", "open") == 1);
     let more = post("/v2/offramps").json(offramp(&id(2), "60000").to_string()).send(gate.production());
     assert_eq!((more.status, more.json()["error"]["code"].as_str()), (403, Some("LIMIT_EXCEEDED")), "{more}");
+}
+
+#[test]
+fn both_records_count_of_a_call_that_was_sent_again_after_people_said_that_nothing_happened() {
+    let upstream = Upstream::start();
+    upstream.always(page(&[]));
+    let gate = following(Setup::of(&upstream)).start();
+    wait_until("the baseline", || counted(&gate, "sluice_follow_readings_total", r#",result="read""#) >= 1);
+    upstream.always(Act::json(500, json!({"code": 500, "error": "x", "errorDetails": ""}).to_string()));
+    let send = || post("/v2/offramps").json(offramp(&id(1), "60000").to_string()).send(gate.production());
+    assert_eq!(send().code(), "OUTCOME_UNKNOWN");
+    upstream.always(page(&[]));
+    assert_eq!(resolve_in_time(&gate, &id(1), "ops-1", "absent").status, 202);
+    assert_eq!(resolve_in_time(&gate, &id(1), "ops-2", "absent").status, 200);
+    let resent = record(2, &id(1), json!(60_000), "CREATED");
+    upstream.always(Act::json(201, resent.to_string()));
+    assert_eq!(send().status, 201);
+    upstream.always(page(&[resent, record(1, &id(1), json!(60_000), "CREATED")]));
+    wait_until("people to be told that money left twice", || foreign(&gate, "second-record") == 1);
+    let usage = ask(&gate, "GET", "usage", &operator("ops-1"), None).json()["usage"].to_string();
+    assert!(usage.contains("120000000000"), "{usage}");
 }
 
 #[test]
