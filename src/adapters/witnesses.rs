@@ -38,6 +38,12 @@ pub enum WitnessFault {
          another `audit.folder`"
     )]
     SetBack { signed: u64, here: u64 },
+    /// The witness could sign another journal for somebody.
+    #[error(
+        "it signed {signed} lines of this journal, and says that it signed {told}: it was set back, or begun anew; find out who did \
+         that, and make a witness with a new name"
+    )]
+    Forgot { signed: u64, told: u64 },
     #[error(
         "the tree of the journal is damaged; a restart of the gate makes it again, if all files of the journal are there: {0}"
     )]
@@ -72,6 +78,7 @@ impl WitnessFault {
             WitnessFault::Strange => "strange",
             WitnessFault::WrongSignature => "wrong_signature",
             WitnessFault::SetBack { .. } => "set_back",
+            WitnessFault::Forgot { .. } => "forgot",
             WitnessFault::Tree(_) => "tree",
             WitnessFault::Refused(answer) => answer.as_str(),
         }
@@ -103,17 +110,34 @@ impl WitnessClient {
 
     /// Asks for a signature of a checkpoint.
     pub async fn sign(&self, tree: &TreeFolder, checkpoint: &Checkpoint) -> Result<NoteSignature, WitnessFault> {
-        let mut old = self.signed.load(Ordering::Relaxed);
-        match self.ask(tree, checkpoint, old).await? {
+        let signed = self.signed_before(tree, checkpoint).await?;
+        let old = match self.ask(tree, checkpoint, signed).await? {
+            WitnessAnswer::OtherSize(told) if told < signed => return Err(WitnessFault::Forgot { signed, told }),
             // After a start of this gate, or where another one asked, it is not known what the witness signed last.
-            WitnessAnswer::OtherSize(size) => old = size,
+            WitnessAnswer::OtherSize(told) => told,
             answer => return self.signature(checkpoint, answer),
-        }
+        };
         if old > checkpoint.size {
             return Err(WitnessFault::SetBack { signed: old, here: checkpoint.size });
         }
         let answer = self.ask(tree, checkpoint, old).await?;
         self.signature(checkpoint, answer)
+    }
+
+    /// Returns how many lines the witness has signed, as far as this gate knows: after a start, by what it published last.
+    async fn signed_before(&self, tree: &TreeFolder, checkpoint: &Checkpoint) -> Result<u64, WitnessFault> {
+        let known = self.signed.load(Ordering::Relaxed);
+        if known > 0 {
+            return Ok(known);
+        }
+        let folder = tree.clone();
+        let published =
+            tokio::task::spawn_blocking(move || folder.published()).await.map_err(io::Error::other).flatten();
+        let published = published.map_err(|error| WitnessFault::Tree(error.to_string()))?;
+        let own =
+            published.filter(|published| published.origin == checkpoint.origin && published.size <= checkpoint.size);
+        let is_signed = |own: &Checkpoint| matches!(own.note.verdict(&self.key), NoteVerdict::Signed { .. });
+        Ok(own.filter(is_signed).map_or(0, |own| own.size))
     }
 
     async fn ask(&self, tree: &TreeFolder, checkpoint: &Checkpoint, old: u64) -> Result<WitnessAnswer, WitnessFault> {

@@ -200,9 +200,11 @@ impl Assertion {
     }
 }
 
-/// Returns the code by which a person compares a challenge on two screens: its first 60 bits in base 32, in groups of four.
-pub fn challenge_code(challenge: &[u8; 32]) -> String {
-    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *challenge;
+/// Returns the code by which a person compares a challenge on two screens: the first 60 bits of the SHA-256 of a salt and the
+/// challenge, in base 32, in groups of four. Whoever makes the challenge does not know the salt before, so nobody looks for two
+/// statements with one code.
+pub fn challenge_code(salt: &[u8], challenge: &[u8; 32]) -> String {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = plain_sha256(&[salt, challenge].concat());
     let first = u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
     let digit = |nth: u32| {
         let value = u32::try_from((first >> (59 - 5 * nth)) & 31).unwrap_or_default();

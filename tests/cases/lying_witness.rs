@@ -15,6 +15,7 @@ use super::claims::{swap, told};
 use super::witness::Witness;
 use crate::support::between::Between;
 use crate::support::clock::wait_until;
+use crate::support::files::copy_folder;
 use crate::support::gate::sluice;
 use crate::support::{Gate, Setup, Upstream};
 
@@ -170,4 +171,54 @@ fn no_lie_of_a_witness_is_a_signature() {
     let by = ["--checkpoints", list.to_str().unwrap(), "--witness-key", &honest.key];
     let (code, text) = run(&[&words[..], &by].concat());
     assert!(code == 0 && text.contains("up to the newest checkpoint that enough witnesses signed"), "{text}");
+}
+
+/// Somebody puts the folder of a witness back, to have it sign another history: it would sign on, as if nothing had been.
+#[test]
+fn a_witness_that_was_set_back_is_noticed_also_after_a_restart_of_the_gate() {
+    let (upstream, home) = (Upstream::start(), tempfile::tempdir().unwrap());
+    let setup = Setup::of(&upstream).set_raw("audit", "checkpoint_key", r#"{ file = "log.pem" }"#);
+    assert!(sluice(&["audit", "key", setup.path("log.pem").to_str().unwrap()]).output().unwrap().status.success());
+    let log_key = setup.path("log.pem.pub");
+    let start = || Witness::start(home.path(), "w.example", &log_key);
+    let witness = start();
+    let way = Between::to(witness.port);
+    let setup = setup.set_raw("audit", "checkpoint_seconds", "1");
+    let setup =
+        setup.set("witness.w", "url", &format!("http://{}", way.address())).set("witness.w", "key", &witness.key);
+    let gate = setup.start().ready();
+    let (folder, former) = (home.path().join("w.example"), home.path().join("former"));
+    let published = gate.path("sluice-audit/audit-gate.tree/checkpoint");
+    let size = || {
+        let note = fs::read_to_string(&published).unwrap_or_default();
+        note.lines().nth(1).and_then(|size| size.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let is_signed = |gate: &Gate| {
+        let before = size();
+        assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+        wait_until("the witness to sign", || size() > before);
+    };
+    is_signed(&gate);
+    copy_folder(&folder, &former);
+    is_signed(&gate);
+    drop(witness);
+    for (what, is_empty) in [("an older folder", false), ("an empty folder", true)] {
+        fs::remove_dir_all(&folder).unwrap();
+        if !is_empty {
+            copy_folder(&former, &folder);
+        }
+        let witness = start();
+        way.lead(witness.port);
+        let before = (size(), answers(&gate, "w", "forgot"));
+        assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+        wait_until(what, || answers(&gate, "w", "forgot") > before.1);
+        assert_eq!(size(), before.0, "{what}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    let (witness, before) = (start(), size());
+    way.lead(witness.port);
+    let gate = gate.end().start();
+    wait_until("it to be noticed after a restart", || answers(&gate, "w", "forgot") > 0);
+    assert_eq!((size(), answers(&gate, "w", "signed")), (before, 0));
+    wait_until("it to be told", || gate.log.all().iter().any(|line| line.to_string().contains("it was set back")));
 }

@@ -100,7 +100,7 @@ impl TreeFolder {
     }
 
     /// Returns the checkpoint that was published last, if it can be read.
-    pub(super) fn published(&self) -> io::Result<Option<Checkpoint>> {
+    pub fn published(&self) -> io::Result<Option<Checkpoint>> {
         let note = read_if_there(&self.folder.join("checkpoint"))?;
         Ok(note.and_then(|note| Checkpoint::of_note(std::str::from_utf8(&note).ok()?).ok()))
     }

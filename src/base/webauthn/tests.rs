@@ -159,8 +159,8 @@ fn points_off_the_curve_sign_nothing() {
 }
 
 #[test]
-fn a_code_is_the_first_60_bits_of_a_challenge() {
-    assert_eq!(challenge_code(&[0; 32]), "0000-0000-0000");
-    assert_eq!(challenge_code(&[0xff; 32]), "VVVV-VVVV-VVVV");
-    assert_eq!(challenge_code(&plain_sha256(b"a statement")), "5132-O7IR-4K15");
+fn a_code_is_of_a_challenge_and_of_a_salt_that_its_maker_did_not_know() {
+    let challenge = plain_sha256(b"a statement");
+    assert_eq!(challenge_code(&[0; 16], &challenge), "KAES-UIKL-40HG");
+    assert_eq!(challenge_code(&[7; 16], &challenge), "CH7P-6O1B-KRE8");
 }

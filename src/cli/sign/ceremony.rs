@@ -30,11 +30,14 @@ use tokio::time::timeout;
 use super::stated::{ComputedStatement, SigningGround, lie};
 use crate::adapters::random;
 use crate::base::digest::{Fingerprint, plain_sha256};
+use crate::base::json::written_as::base64url;
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
 use crate::base::webauthn::{Assertion, AssertionError, AssertionTerms, SyncedKeys, challenge_code};
 use crate::stations::hold::{CHALLENGE_TIME, list_challenge};
 
+/// The length of the salt of a code.
+const SALT_BYTES: usize = 16;
 /// More than any answer of a page has.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// How long the last answer to the page may take.
@@ -80,6 +83,8 @@ pub(super) struct SigningTask {
     told: Value,
     /// As the terminal shows it.
     words: String,
+    /// What the terminal and the page show alike.
+    code: String,
 }
 
 /// The answer of the page.
@@ -139,7 +144,9 @@ impl SigningTask {
         };
         let shown = |stated: &&ComputedStatement| json!({ "title": stated.title, "facts": stated.facts });
         let rp_id = ground.signing.rp_id.clone();
+        let salt = random::bytes::<SALT_BYTES>().context("the operating system gives no random bytes")?;
         let told = json!({
+            "salt": base64url::encoded(&salt),
             "page": page,
             "rpId": rp_id,
             "credentials": first.credentials,
@@ -147,15 +154,15 @@ impl SigningTask {
             "shown": all.iter().map(shown).collect::<Vec<_>>(),
         });
         let words = all.iter().map(|stated| stated.in_words()).collect();
-        Ok(SigningTask { page, rp_id, together, challenge, told, words })
+        let code = challenge_code(&salt, &challenge);
+        Ok(SigningTask { page, rp_id, together, challenge, told, words, code })
     }
 
     /// Returns what the person is to read in the terminal.
     pub fn in_words(&self, link: &str) -> String {
-        let code = challenge_code(&self.challenge);
+        let (words, code) = (&self.words, &self.code);
         format!(
-            "{}\nCode: {code}\n\nOpen this link in a browser on this machine within five minutes, compare the code, and sign:\n{link}\n",
-            self.words
+            "{words}\nCode: {code}\n\nOpen this link in a browser on this machine within five minutes, compare the code, and sign:\n{link}\n"
         )
     }
 

@@ -11,6 +11,7 @@ import { challengeOf, codeOf, sign } from "./assertion.js";
  * @property {string} rpId
  * @property {string[]} credentials
  * @property {string[]} statements
+ * @property {string} salt of the code
  * @property {ShownStatement[]} shown the facts of each statement, as the command line computed them
  */
 
@@ -51,7 +52,7 @@ async function show(task, label, act) {
     list.append(...facts.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
     return [element("h2", title), list];
   });
-  const code = element("p", codeOf(challenge));
+  const code = element("p", await codeOf(task.salt, challenge));
   code.id = "code";
   const button = /** @type {HTMLButtonElement} */ (element("button", label));
   button.type = "button";

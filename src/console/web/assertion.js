@@ -33,11 +33,14 @@ export async function challengeOf(statements) {
 }
 
 /**
- * Returns the code by which a person compares a challenge on two screens: its first 60 bits in base 32.
+ * Returns the code by which a person compares a challenge on two screens: the first 60 bits of the SHA-256 of a salt and the
+ * challenge, in base 32.
+ * @param {string} salt
  * @param {ArrayBuffer} challenge
  */
-export function codeOf(challenge) {
-  const first = new DataView(challenge).getBigUint64(0) >> 4n;
+export async function codeOf(salt, challenge) {
+  const salted = Uint8Array.from([...decode(salt), ...new Uint8Array(challenge)]);
+  const first = new DataView(await crypto.subtle.digest("SHA-256", salted)).getBigUint64(0) >> 4n;
   const digits = first.toString(32).toUpperCase().padStart(12, "0");
   return digits.replaceAll(/.{4}(?=.)/g, "$&-");
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sluice::base::digest::hex;
+use sluice::base::json::written_as::base64url;
+use sluice::base::webauthn::challenge_code;
 
 use super::signed::Enrolled;
 use super::terminal::{PAGE, Signing, lying, page, restate, rules};
@@ -41,9 +43,10 @@ fn a_vote_that_was_signed_for_the_command_line_counts() {
     ] {
         assert!(signing.shown.contains(told), "{told} is missing: {}", signing.shown);
     }
-    let code = sluice::base::webauthn::challenge_code(&signing.challenge().try_into().unwrap());
-    assert!(signing.shown.contains(&format!("\nCode: {code}\n")), "{}", signing.shown);
     let task = signing.task();
+    let salt = base64url::decoded(text(&task, "salt")).unwrap();
+    let code = challenge_code(&salt, &signing.challenge().try_into().unwrap());
+    assert!(salt.len() == 16 && signing.shown.contains(&format!("\nCode: {code}\n")), "{}", signing.shown);
     assert_eq!((&task["page"], &task["rpId"]), (&json!(PAGE), &json!("example.com")));
     let given = signing.answer(people.key("ops-1"), &signing.challenge(), &page());
     assert_eq!((given.status, &given.json()["done"]), (200, &json!(true)), "{given}");
