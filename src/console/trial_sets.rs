@@ -63,9 +63,7 @@ fn tried(inside: &ConsoleState, now: &Snapshot, texts: Vec<PolicyText>) -> Value
 
 fn compared(inside: &ConsoleState, now: &Snapshot, folder: &PolicyFolder, loaded: &LoadedPolicies) -> Value {
     let LoadedPolicies { policies, warnings, .. } = loaded;
-    let changes = policies.meaning.since(&now.policies.meaning);
-    let others = changes.removed.iter().chain(&changes.changed);
-    let rates: Vec<String> = others.filter(|name| name.starts_with("rate ")).cloned().collect();
+    let rates = policies.meaning.since(&now.policies.meaning).rates();
     let difference = folder.difference(&now.policies, policies);
     let hindsight =
         Hindsight { in_force: &now.policies, waiting: policies, catalog: &now.catalog, key: &inside.node.operand_key };

@@ -41,8 +41,7 @@ impl Candidate {
         (is_other_contract, is_signed): (bool, bool),
         since: Timestamp,
     ) -> Option<Candidate> {
-        let others = changes.removed.iter().chain(&changes.changed);
-        let rates: Vec<String> = others.filter(|name| name.starts_with("rate ")).cloned().collect();
+        let rates = changes.rates();
         let waits = is_signed || difference.loosens() || !rates.is_empty() || is_other_contract;
         let (counts, history) = (Mutex::default(), OnceLock::new());
         waits.then(|| Candidate { policies, difference, rates, is_other_contract, since, counts, history })

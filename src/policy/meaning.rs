@@ -42,6 +42,14 @@ pub struct Changes {
     pub changed: Vec<String>,
 }
 
+impl Changes {
+    /// The rates that were removed or changed; no analysis shows whether they allow more.
+    pub fn rates(&self) -> Vec<String> {
+        let others = self.removed.iter().chain(&self.changed);
+        others.filter(|name| name.starts_with("rate ")).cloned().collect()
+    }
+}
+
 impl Meaning {
     pub(super) fn of(
         rates: &[Rate],

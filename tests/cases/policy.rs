@@ -118,6 +118,14 @@ fn two_sets_are_compared_payment_by_payment() {
     assert_eq!(diff(&[], old.path(), old.path()).1, "every request has the same outcome: proved\n");
     let faulty = folder(&RULES.replace("createSwap", "createSwop"));
     assert_eq!(diff(&[], old.path(), faulty.path()).0, Some(3));
+    // Of rates nothing is proved.
+    let rate = |quota: u32| {
+        format!("{RULES}[[rate]]\nid = \"few\"\nops = [\"*\"]\nper = [\"caller\"]\nquota = \"{quota}/s burst 20\"\n")
+    };
+    let (few, many) = (folder(&rate(5)), folder(&rate(6)));
+    let (code, text) = diff(&["--only-tighter"], few.path(), many.path());
+    assert!(code == Some(3) && text.contains("rate few is removed or changed: more calls may be allowed"), "{text}");
+    assert_eq!(diff(&["--only-tighter"], old.path(), few.path()).0, Some(0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
 use super::replay;
 use super::setting::{PolicySetting, SettingNames};
@@ -41,19 +42,27 @@ pub(super) fn run(arguments: &PolicyDiffArgs) -> anyhow::Result<ExitReason> {
         [] => None,
         audit => Some(replay::history(&old, &new, &names, &arguments.setting, audit)?),
     };
+    let rates = new.meaning.since(&old.meaning).rates();
     let words = || {
         let history = history.as_ref().map(DecisionHistory::in_words).unwrap_or_default();
-        format!("{history}{found}")
+        let of_rate = |rate: &String| format!("{rate} is removed or changed: more calls may be allowed\n");
+        let rates: String = rates.iter().map(of_rate).collect();
+        format!("{history}{rates}{found}")
     };
     let value = || {
         let mut json = found.as_json();
-        if let (Some(members), Some(history)) = (json.as_object_mut(), &history) {
-            members.insert("history".to_owned(), history.as_json());
+        if let Some(members) = json.as_object_mut() {
+            members.insert("rates".to_owned(), json!(rates));
+            members.extend(history.as_ref().map(|history| ("history".to_owned(), history.as_json())));
         }
         json
     };
     print(&arguments.setting.output.text(words, value, Some("changes")))?;
-    Ok(if arguments.only_tighter && found.loosens() { ExitReason::Faulty } else { ExitReason::Done })
+    Ok(if arguments.only_tighter && (found.loosens() || !rates.is_empty()) {
+        ExitReason::Faulty
+    } else {
+        ExitReason::Done
+    })
 }
 
 fn read_sets(arguments: &PolicyDiffArgs) -> Result<(SettingNames, Policies, Policies), Vec<Finding>> {
