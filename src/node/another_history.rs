@@ -45,7 +45,11 @@ impl Membership {
             return Ok(());
         }
         // As a node, this gate has not met the store yet.
-        let heard = self.store.without_node().roll(environment).await?;
+        let heard = match self.store.without_node().roll(environment).await {
+            // The heartbeat that follows finds the same, and has the store mended.
+            Err(StoreFault::Broken(_)) => return Ok(()),
+            heard => heard?,
+        };
         // A lost store is rebuilt first.
         if heard.verdict != HeartbeatVerdict::Well || heard.lost.is_some() {
             return Ok(());

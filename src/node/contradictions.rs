@@ -73,6 +73,19 @@ impl Node {
         }
     }
 
+    /// Reports that the store has something that no gate writes so: it is not believed any more.
+    pub(super) fn found_damage(&self, environment: Environment, why: &str) {
+        if self.contradictions.add_enough(environment, self.clock.elapsed()) {
+            self.metrics.store_contradicted(environment.as_str());
+            tracing::error!(
+                %environment,
+                why,
+                "the store cannot be read: somebody changed it; it is rebuilt from a journal, nothing is sent before, and people open money \
+                 (see SluiceStoreContradicted in the runbook)"
+            );
+        }
+    }
+
     /// Reports that the store contradicts the journal, by this entry if there is one.
     pub(super) fn contradicted(&self, environment: Environment, entry: Option<Number>, why: &str) {
         if !self.contradictions.add(environment, self.clock.elapsed(), entry) {

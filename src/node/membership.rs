@@ -116,6 +116,9 @@ impl Membership {
                     Ok(()) => self.beat(node, environment).await,
                     Err(fault) => Err(fault),
                 };
+                if self.has_mended(node, environment).await.map_err(JoinError::Store)? {
+                    continue;
+                }
                 let why = match &heard {
                     Ok(heard) if heard.verdict == HeartbeatVerdict::Well => {
                         let since = *enrolled.get_or_insert(heard.at);
@@ -242,7 +245,17 @@ impl Membership {
         Ok(())
     }
 
+    /// Has a store rebuilt that cannot be read, because somebody changed it. Returns whether it does.
+    async fn has_mended(&self, node: &Node, environment: Environment) -> Result<bool, StoreFault> {
+        let Some(why) = self.store.damage(environment) else { return Ok(false) };
+        node.found_damage(environment, &why);
+        self.store.mend(environment).await?;
+        node.contradictions.are_told(environment);
+        Ok(true)
+    }
+
     async fn beat(&self, node: &Arc<Node>, environment: Environment) -> Result<HeartbeatReply, StoreFault> {
+        self.has_mended(node, environment).await?;
         if node.contradictions.are_enough(environment) {
             self.store.distrust(environment).await?;
             node.contradictions.are_told(environment);

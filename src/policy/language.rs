@@ -6,6 +6,7 @@ use super::field_form::FieldValue::{
 };
 use super::field_form::{FieldValue, PolicyField, PolicyTable, Sort, last_day_pattern, optional, required, with_group};
 use super::limit;
+use super::limit_key;
 use super::rate::{self, Mode, RateKey};
 use super::request::Field;
 use super::rule::Effect;
@@ -227,7 +228,7 @@ static LIMIT: PolicyTable = PolicyTable {
         ),
         optional(
             "per",
-            Words(|| limit::KEYS.map(|(name, _)| name).into()),
+            Words(|| limit_key::KEYS.map(|(name, _)| name).into()),
             "The properties whose values have a sum each. Without it, all calls count together.",
         ),
         required(

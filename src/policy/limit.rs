@@ -13,9 +13,10 @@ use super::condition::{Condition, Sense};
 use super::contract_check::Scope;
 use super::document::{DocumentTable, PolicyPlace};
 use super::durations;
+use super::limit_key::{KEYS, LimitKey};
 use super::literal::MissingFact;
 use super::rate::{self, Mode};
-use super::request::{Facts, Field, View};
+use super::request::{Facts, View};
 use super::rule::{self, all_hold};
 use super::times;
 use super::when::{self, Vocabulary};
@@ -32,18 +33,6 @@ const BUCKETS: u32 = 60;
 pub(super) const UNIT: &str = "unit";
 /// A request that counts in more windows is not a payment but an attack.
 const MAX_WINDOWS: usize = 64;
-pub(super) const KEYS: [(&str, LimitKey); 10] = [
-    ("environment", LimitKey::Names(Field::Environment)),
-    ("caller", LimitKey::Names(Field::Caller)),
-    ("issuer", LimitKey::Names(Field::Issuer)),
-    ("role", LimitKey::Names(Field::Role)),
-    ("user", LimitKey::Names(Field::User)),
-    ("chain", LimitKey::Names(Field::Chain)),
-    ("currency", LimitKey::Names(Field::Currency)),
-    ("operation", LimitKey::Operation),
-    ("destination", LimitKey::Destination),
-    ("payment", LimitKey::Payment),
-];
 pub(super) const OVERS: [(&str, bool); 2] = [("deny", false), ("hold", true)];
 pub(super) const WITHOUT: [(&str, bool); 2] = [("deny", true), ("skip", false)];
 
@@ -83,14 +72,6 @@ pub(super) struct MaxInAsset {
     pub to_secs: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum LimitKey {
-    Names(Field),
-    Operation,
-    Destination,
-    Payment,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Window {
     Rolling(Duration),
@@ -121,26 +102,10 @@ pub struct Reservation {
 /// Nobody knows today's value of the currency of a maximum.
 pub(super) const NOT_VALUED: MissingFact = MissingFact("the value of the maximum's currency is too old");
 
-impl LimitKey {
-    /// Whether the caller cannot choose the key anew with each request.
-    fn is_given(self) -> bool {
-        match self {
-            LimitKey::Names(field) => field.is_of_caller(),
-            LimitKey::Operation => true,
-            LimitKey::Destination | LimitKey::Payment => false,
-        }
-    }
-}
-
 impl Limit {
     /// Whether the keys of its windows name callers, or whom they pay.
     pub fn names_people(&self) -> bool {
-        let names = |key: &LimitKey| match key {
-            LimitKey::Names(field) => !matches!(field, Field::Environment | Field::Chain | Field::Currency),
-            LimitKey::Operation => false,
-            LimitKey::Destination | LimitKey::Payment => true,
-        };
-        self.per.iter().any(names)
+        self.per.iter().any(|key| key.names_people())
     }
 
     /// Returns the windows that a request counts in.

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::condition::{Condition, SoughtValue, Ways};
 use super::interval::Interval;
-use super::limit::{self, Limit, Max, Window};
+use super::limit::{Limit, Max, Window};
+use super::limit_key;
 use super::literal::Literal;
 use super::rate::{Rate, RateBound, RateKey};
 use super::request::Valuation;
@@ -178,7 +179,7 @@ fn of_limit(limit: &Limit) -> Value {
                 json!({"calendar": period.as_str(), "zone": zone_name(zone)})
             }
         },
-        "per": names(&limit::KEYS, &limit.per),
+        "per": names(&limit_key::KEYS, &limit.per),
         "max": match limit.max {
             Max::MicroUsd(micros) => match &limit.max_in {
                 None => json!({"micro_usd": micros}),

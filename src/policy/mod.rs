@@ -30,6 +30,7 @@ mod known_facts;
 mod language;
 mod limit;
 mod limit_figures;
+mod limit_key;
 mod list_names;
 mod literal;
 mod manual;

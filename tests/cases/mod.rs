@@ -14,6 +14,7 @@ mod console;
 mod cores;
 mod costs;
 mod created;
+mod damaged;
 mod demo;
 mod doctor;
 mod drift;

@@ -127,7 +127,9 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
         }
         "store-not-durable" => super::START_REPLICAS.to_owned(),
         "fence" => super::START_SENTINELS.to_owned(),
-        "store-away" | "store-refuses-writes" => "check the store: its process, its disk and the network".to_owned(),
+        "store-away" | "store-refuses-writes" => {
+            "do what the reason says; otherwise check the store: its process, its disk and the network".to_owned()
+        }
         "keys-unknown" => "check that the gate reaches the issuers of tokens".to_owned(),
         "upstream-unknown" => "check the name resolution of the gate's machine".to_owned(),
         "draining" => "the gate is ending: start it again".to_owned(),

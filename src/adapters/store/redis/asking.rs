@@ -5,7 +5,7 @@ use ::redis::aio::MultiplexedConnection;
 
 use super::call_head::ScriptHead;
 use super::script_args::Words;
-use super::{NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
+use super::{DAMAGED, NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
 use crate::adapters::redis::Unanswered;
 use crate::base::ids::Environment;
 use crate::config::Durability;
@@ -63,12 +63,28 @@ impl RedisStore {
                 answer => answer,
             }
         };
-        self.heeded(self.shards.of(environment).ask(asked).await)
+        let mends = self.mends(environment);
+        self.heeded((environment, mends), self.shards.of(environment).ask(asked).await)
     }
 
-    fn heeded<T>(&self, answer: Result<T, Unanswered>) -> Result<T, Unanswered> {
-        if matches!(&answer, Err(Unanswered::Refused(code, _)) if code == OTHER) {
-            self.doubted.notify_one();
+    /// Returns how often this node had the store mended.
+    fn mends(&self, environment: Environment) -> u64 {
+        self.beliefs.as_ref().map_or(0, |beliefs| beliefs.at(environment).mends)
+    }
+
+    /// Notes what an answer says of the store, if it was asked since it was mended for the last time.
+    fn heeded<T>(&self, asked: (Environment, u64), answer: Result<T, Unanswered>) -> Result<T, Unanswered> {
+        match &answer {
+            Err(Unanswered::Refused(code, _)) if code == OTHER => self.doubted.notify_one(),
+            Err(Unanswered::Refused(code, why)) if code == DAMAGED => {
+                let (environment, mends) = asked;
+                let belief = self.beliefs.as_ref().map(|beliefs| beliefs.at(environment));
+                if let Some(mut belief) = belief.filter(|belief| belief.mends == mends) {
+                    belief.damage = Some(why.clone());
+                    self.doubted.notify_one();
+                }
+            }
+            _ => {}
         }
         answer
     }
@@ -80,7 +96,9 @@ impl RedisStore {
             let command = self.command(environment, run, "commit", words);
             sure.ask(connection, &self.script, &command).await
         };
-        let (answer, counted) = self.heeded(self.shards.of(environment).ask_alone(asked).await)?;
+        let mends = self.mends(environment);
+        let (answer, counted) =
+            self.heeded((environment, mends), self.shards.of(environment).ask_alone(asked).await)?;
         let is_done = answer.first().is_some_and(|word| word == b"done");
         match counted {
             Err(why) if is_done => Err(Unanswered::Lost(format!("the commit is made, but {why}"))),
@@ -104,7 +122,8 @@ impl RedisStore {
             let command = self.command(environment, run, operation, &words);
             sure.ask(connection, &self.script, &command).await
         };
-        let read = self.heeded(self.shards.of(environment).ask_alone(asked).await);
+        let mends = self.mends(environment);
+        let read = self.heeded((environment, mends), self.shards.of(environment).ask_alone(asked).await);
         let (answer, counted) = read.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
         let is_durable = counted.map_err(|why| StoreFault::Away(format!("what was read may be undone: it is {why}")));
         Ok((answer, is_durable))

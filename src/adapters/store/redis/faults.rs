@@ -5,6 +5,8 @@ use crate::ledger::{StoreFault, WriteRefusal};
 
 /// The error code for: the store does not match what the node knows.
 pub(super) const OTHER: &str = "OTHER";
+/// The error code for: the store has something that no gate writes so.
+pub(super) const DAMAGED: &str = "DAMAGED";
 /// Error codes of Redis, and of the script, for which nothing was written, besides those of refused writes.
 const NOT_BEGUN: [&str; 14] = [
     OTHER,
@@ -29,6 +31,9 @@ pub(super) fn fault(unanswered: Unanswered, asked: impl FnOnce(String) -> StoreF
         Unanswered::Away(why) => StoreFault::Away(why.to_owned()),
         Unanswered::Lost(why) => asked(why),
         Unanswered::Refused(code, why) if code == "SLUICE" => StoreFault::Broken(why),
+        Unanswered::Refused(code, why) if code == DAMAGED => StoreFault::Broken(format!(
+            "somebody changed the store: {why}; a gate that knew it, and has its `audit.folder`, has it rebuilt"
+        )),
         Unanswered::Refused(code, _) if refusal(&code).is_some() => {
             let why = refusal(&code).map(WriteRefusal::explanation).unwrap_or_default();
             StoreFault::Away(format!("it refuses writes: {why}"))

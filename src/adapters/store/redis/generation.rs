@@ -38,6 +38,10 @@ pub(super) struct Belief {
     pub heard: Option<HeartbeatReply>,
     /// The run of the Redis with which this node compared its journal; `None` before that, and since a loss.
     pub compared: Option<String>,
+    /// Why the store cannot be read, until it is mended.
+    pub damage: Option<String>,
+    /// How often this node had it mended.
+    pub mends: u64,
 }
 
 impl Beliefs {

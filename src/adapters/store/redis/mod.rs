@@ -38,7 +38,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 pub use self::export::export;
-use self::faults::{OTHER, fault};
+use self::faults::{DAMAGED, OTHER, fault};
 use self::generation::Beliefs;
 pub use self::membership::{
     EntryMark, FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member, RAN_WITHIN,

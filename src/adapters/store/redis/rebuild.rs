@@ -210,6 +210,22 @@ impl RedisStore {
         self.look(environment, "distrust", &Words::default().word("1")).await.map(drop)
     }
 
+    /// Returns why the store cannot be read, where this node knew it: then it can be rebuilt from journals.
+    pub fn damage(&self, environment: Environment) -> Option<String> {
+        let belief = self.beliefs.as_ref()?.at(environment);
+        belief.damage.clone().filter(|_| belief.generation.is_some())
+    }
+
+    /// Removes what cannot be read, and tells all nodes that the store is rebuilt.
+    pub async fn mend(&self, environment: Environment) -> Result<(), StoreFault> {
+        self.distrust(environment).await?;
+        if let Some(beliefs) = &self.beliefs {
+            let mut belief = beliefs.at(environment);
+            (belief.damage, belief.mends) = (None, belief.mends.saturating_add(1));
+        }
+        Ok(())
+    }
+
     /// Tells all nodes that the store lacks what a journal has.
     pub async fn lose(&self, environment: Environment) -> Result<(), StoreFault> {
         self.look(environment, "distrust", &Words::default().word("")).await.map(drop)

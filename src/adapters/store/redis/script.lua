@@ -89,6 +89,7 @@ local function refusal(fault)
   local code = string.match(why, '^%u+')
   local is_of_redis = code == 'NOPERM'
     or code == 'DENIED'
+    or code == 'DAMAGED'
     or code == 'OOM'
     or code == 'READONLY'
     or code == 'NOREPLICAS'
@@ -134,30 +135,51 @@ else
   found_here = redis.call('MGET', root .. ':a')
 end
 
-local packed_head = found_here[1] or ''
+local NO_HEAD = string.rep('\0', NO_TEXTS)
+local packed_head = found_here[1] or NO_HEAD
 if #packed_head < NO_TEXTS then
-  packed_head = packed_head .. string.rep('\0', NO_TEXTS - #packed_head)
+  packed_head = packed_head .. string.sub(NO_HEAD, #packed_head + 1)
 end
-local layout, mark, last_number, bytes_put, skew, above, lost_since, generation, run =
-  struct.unpack('<dddddddHc0Hc0', packed_head)
+local layout = struct.unpack('<d', packed_head)
 -- Earlier layouts had it elsewhere.
-local layout_before = layout == 0 and redis.call('HGET', root, 'format')
-if layout_before then
+local layout_before = layout == 0 and redis.pcall('HGET', root, 'format')
+if type(layout_before) == 'string' then
   layout = tonumber(layout_before) or 1
+end
+if layout == IMPORT and op ~= 'import' and op ~= 'imported' then
+  return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
+elseif layout ~= FORMAT and layout > 0 and layout <= MAX_EXACT and layout % 1 == 0 then
+  local whose = layout < FORMAT and '; an earlier' or '; a later'
+  whose = string.format('%d', layout) .. whose .. ' version of Sluice wrote it: use that version. If none ran here'
+  local remedy = ', somebody changed the store: remove `' .. root .. ':a`, and the gates rebuild it from their journals'
+  return redis.error_reply('SLUICE the store is of format ' .. whose .. remedy)
+end
+local is_head, _, mark, last_number, bytes_put, skew, above, lost_since, generation, run, lines =
+  pcall(struct.unpack, '<dddddddHc0Hc0', packed_head)
+local damage
+if not is_head then
+  damage = 'its head is cut'
+elseif layout ~= FORMAT and layout ~= 0 and layout ~= IMPORT then
+  damage = 'the format in its head is no number that gates write'
+elseif
+  -- One that is no number, or has no end, has no rest either.
+  (mark % 1 + last_number % 1 + bytes_put % 1 + skew % 1 + above % 1 + lost_since % 1 ~= 0)
+  or math.min(mark, last_number, bytes_put, above, lost_since) < 0
+  or math.max(mark, last_number, bytes_put, math.abs(skew), above, lost_since) > MAX_EXACT
+then
+  damage = 'its head has numbers that no gate writes'
+end
+if damage and op ~= 'distrust' then
+  return redis.error_reply('DAMAGED ' .. damage)
+elseif damage then
+  -- Nothing of it is believed; it is written anew.
+  packed_head, layout, mark, last_number, bytes_put, skew, above, lost_since = NO_HEAD, 0, 0, 0, 0, 0, 0, 0
+  generation, run, lines = '', '', NO_TEXTS + 1
 end
 if generation == '' then
   generation = nil
 end
 local lost = lost_since ~= 0 and string.format('%d', lost_since) or nil
-if layout == IMPORT and op ~= 'import' and op ~= 'imported' then
-  return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
-elseif layout ~= FORMAT and layout ~= 0 and layout ~= IMPORT then
-  local remedy = '; a later version of Sluice wrote it: use that version'
-  if layout < FORMAT then
-    remedy = '; an earlier version of Sluice wrote it: use that version'
-  end
-  return redis.error_reply('SLUICE the store is of format ' .. layout .. remedy)
-end
 
 -- Whoever expects no time cannot tell whether the clock leapt.
 local is_sure = expected ~= NONE or clock ~= NONE
@@ -240,9 +262,12 @@ end
 -- kept, and when it was written. Its content begins at `CONTENT`.
 local CONTENT = 34
 local function head_of(packed, now_here)
-  local version, written, whole, gone, state = struct.unpack('<ddddc1', packed)
+  local version, written, whole, gone, state
+  if #packed >= 33 then
+    version, written, whole, gone, state = struct.unpack('<ddddc1', packed)
+  end
   if state ~= 'w' and state ~= 's' then
-    error('a record that cannot be read')
+    error({ err = 'DAMAGED it has a record that no gate writes' })
   elseif gone >= 0 and now_here >= gone then
     return nil, false, gone, written
   end
@@ -255,7 +280,7 @@ local function slots_in(window)
   if length % 32 == 0 then
     return length
   elseif length % 32 ~= 8 or length < 40 then
-    error('a window that cannot be read')
+    error({ err = 'DAMAGED it has a window that no gate writes' })
   end
   return length - 40
 end
@@ -662,10 +687,10 @@ local function commit(
   -- Only the node's own commits count, so those of others cannot hide a loss.
   local its_line = '\n' .. node .. ' '
   local _, before = string.find(its_head, its_line, 57, true)
-  local number_before = before and string.match(its_head, '^%d+', before + 1)
+  local number_before = before and string.match(its_head, '^%d*', before + 1)
   if not before then
     head_then = head_then .. sub(its_head, rest) .. its_line .. shown
-  elseif number > tonumber(number_before) then
+  elseif number > (tonumber(number_before) or 0) then
     head_then = head_then .. sub(its_head, rest, before) .. shown .. sub(its_head, before + 1 + #number_before)
   else
     head_then = head_then .. sub(its_head, rest)
@@ -861,7 +886,7 @@ if op == 'time' then
   end
 elseif op == 'read' then
   operation = function()
-    local packed = redis.call('GET', root .. ':r:' .. take())
+    local packed = redis.call('MGET', root .. ':r:' .. take())[1]
     local version, is_whole, written, _
     if packed then
       version, is_whole, _, written = head_of(packed, now)
@@ -879,7 +904,7 @@ elseif op == 'last' then
   end
 elseif op == 'used' then
   operation = function()
-    local window = redis.call('GET', root .. ':s:' .. take()) or ''
+    local window = redis.call('MGET', root .. ':s:' .. take())[1] or ''
     local from, to = span(now, take(), tonumber(take()), tonumber(take()))
     return { tell(), text((sum_of(window, from, to, now))) }
   end
@@ -945,6 +970,97 @@ end
 local function member(packed)
   local instance, beat, its_run, acked, told = string.match(packed, '^(%S*) (%S+) (%S*) (%S*) (.*)$')
   return { instance = instance, beat = tonumber(beat), run = its_run, acked = acked, told = told }
+end
+
+-- Returns what gates never write so: each a key, and a field of it where the others are right. What is left of it would
+-- end every heartbeat with an error that nobody mends.
+local function damages()
+  local wrong = {}
+  local function add(name, field)
+    wrong[#wrong + 1] = { root .. name, field }
+  end
+  -- Returns what a command reads, if the key has the type for it.
+  local function read(command, name, ...)
+    local told = redis.pcall(command, root .. name, ...)
+    if type(told) ~= 'table' or not told.err then
+      return told
+    elseif string.find(told.err, 'WRONGTYPE', 1, true) then
+      add(name)
+    end
+  end
+  local function is_right(value, form, latest)
+    local number = tonumber(string.match(value, form))
+    return number and number <= latest
+  end
+  local function look(name, form, of_fields)
+    local all = read('HGETALL', name) or {}
+    for i = 1, #all, 2 do
+      if not string.find(all[i], of_fields) or not is_right(all[i + 1], form, MAX_EXACT) then
+        add(name, all[i])
+      end
+    end
+    return all
+  end
+  local function is_line(number)
+    return tonumber(number) <= MAX_EXACT and '' or nil
+  end
+  if read('GET', ':a') and string.gsub(string.sub(packed_head, lines), '\n%S+ (%d+)', is_line) ~= '' then
+    add(':a')
+  elseif lost_since > now + AHEAD then
+    add(':a')
+  end
+  local names = { 'taken', 'left', 'behind', 'epoch', 'since', 'promoted', 'rebuilding', 'shows' }
+  local forms = { rebuilding = '^%S+ (%d+)$', shows = '^%S+ (%d+)$' }
+  -- What is a time is not yet to come.
+  local times = { since = true, promoted = true, rebuilding = true, shows = true }
+  local values = read('HMGET', '', unpack(names)) or {}
+  for i, name in ipairs(names) do
+    local latest = times[name] and now + AHEAD or MAX_EXACT
+    if values[i] and not is_right(values[i], forms[name] or '^(%d+)$', latest) then
+      add('', name)
+    end
+  end
+  local of_node = '^%w[%w._-]*$'
+  local enrolled = look(':n', '^%S* (%d+) %S* %S* ', of_node)
+  look(':k', '^%S+ (%d+)$', of_node)
+  look(':c', '^(%d+)$', of_node)
+  look(':w', '^(%d+) ?%S*$', of_node)
+  look(':m', '^(%d+) %S+$', of_node)
+  look(':g', '^(%d+) %S+$', '^%S+ %S+$')
+  for _, name in ipairs({ ':f', ':t', ':v' }) do
+    read('HGET', name, '')
+  end
+  local part = read('HGET', ':u', 'part')
+  if part and not string.find(part, '\n', 1, true) then
+    add(':u', 'part')
+  end
+  for i = 1, #enrolled, 2 do
+    local name = ':d:' .. enrolled[i]
+    local last = read('HGET', name, 'last')
+    if last and not is_right(last, '^(%d+)$', MAX_EXACT) then
+      add(name)
+    end
+  end
+  for _, name in ipairs({ ':q', ':x', ':l' }) do
+    read('ZSCORE', name, '')
+  end
+  local records_by = { 'sending', 'unknown', 'frozen', 'paid', 'known', 'held', 'approved', 'message', 'ended', 'gone' }
+  for _, name in ipairs(with(records_by, 'foreign', 'session')) do
+    read('ZSCORE', ':i:' .. name, '')
+  end
+  return wrong
+end
+
+-- Ends an operation with what is damaged, if anything is.
+local function expect_whole()
+  local key, field = unpack(damages()[1] or {})
+  if key == root .. ':a' and type(found_here[1]) == 'string' then
+    error({ err = 'DAMAGED its head has lines, or a loss, that no gate writes' })
+  elseif key and field then
+    error({ err = 'DAMAGED its key `' .. key .. '` has a field that no gate writes' })
+  elseif key then
+    error({ err = 'DAMAGED its key `' .. key .. '` has not the type that gates give it' })
+  end
 end
 
 local function roll()
@@ -1059,6 +1175,7 @@ local function beat()
   -- The time and the node of the entry at that number, where the gate asks whether this store has the same; '-' where
   -- it does not ask.
   local newest = take()
+  expect_whole()
   local all = roll()
   local mine = all[asker]
   local was_retired = mine and has_retired(asker, mine)
@@ -1298,6 +1415,7 @@ if op == 'beat' then
 elseif op == 'roll' then
   -- Returns the registered nodes; a process that is not a node may ask.
   operation = function()
+    expect_whole()
     return tell_roll(lost and 'lost' or 'well', roll())
   end
 elseif op == 'leave' then
@@ -1378,14 +1496,28 @@ elseif op == 'imported' then
       end
   end
 elseif op == 'distrust' then
-  -- A store that contradicts a journal, or lacks what one has, counts as lost until it is rebuilt.
+  -- A store that contradicts a journal, or lacks what one has, counts as lost until it is rebuilt. What no gate writes
+  -- so is removed.
   operation = function()
-    local contradicts = take() == '1'
+    local contradicts, wrong = take() == '1', damages()
+    if damage then
+      wrong[#wrong + 1] = { root .. ':a' }
+    end
     return {}, function()
+      for _, one in ipairs(wrong) do
+        local key, field = unpack(one)
+        if key == root .. ':a' then
+          alter('SET', key, struct.pack('<d', FORMAT) .. string.sub(packed_head, 9, lines - 1))
+        elseif field then
+          alter('HDEL', key, field)
+        else
+          alter('DEL', key)
+        end
+      end
       if contradicts then
         alter('HSET', root, 'distrusted', '1')
       end
-      if not lost then
+      if not lost or lost_since > now + AHEAD then
         put_number(alter, 48, now)
       end
     end
@@ -1638,7 +1770,7 @@ elseif op == 'sweep' then
           local begins, ends, starts = string.match(name, '^(%S+) (%S+) ()')
           local its_window = string.sub(name, starts)
           local key = root .. ':s:' .. its_window
-          local window = redis.call('GET', key) or ''
+          local window = redis.call('MGET', key)[1] or ''
           local first = slot_in(window, tonumber(begins), tonumber(ends))
           if first and slots_in(window) == 32 then
             alter('DEL', key)
@@ -1648,7 +1780,7 @@ elseif op == 'sweep' then
           end
         else
           local key = root .. ':r:' .. name
-          local packed = redis.call('GET', key)
+          local packed = redis.call('MGET', key)[1]
           local version, gone, _
           if packed then
             version, _, gone = head_of(packed, now)
