@@ -1,6 +1,7 @@
 //! The records, indexes and times of a store.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -77,14 +78,14 @@ impl fmt::Display for Number {
 
 /// The name of one gate among those that share a store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(String);
+pub struct NodeId(Arc<str>);
 
 impl NodeId {
     /// 1 to 64 of `A-Za-z0-9._-`, beginning with a letter or a digit: it is part of file names.
     pub fn parse(text: &str) -> Option<NodeId> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
         let begins = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-        (begins && text.len() <= 64 && text.bytes().all(allowed)).then(|| NodeId(text.to_owned()))
+        (begins && text.len() <= 64 && text.bytes().all(allowed)).then(|| NodeId(text.into()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -103,13 +104,13 @@ impl fmt::Display for NodeId {
 /// The identity of one gate's journal: its audit folder and all that stands beside it. A gate whose folder was lost has
 /// another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JournalId(String);
+pub struct JournalId(Arc<str>);
 
 impl JournalId {
     /// 32 hexadecimal digits, in lower case.
     pub fn parse(text: &str) -> Option<JournalId> {
         let allowed = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        (text.len() == 32 && text.bytes().all(allowed)).then(|| JournalId(text.to_owned()))
+        (text.len() == 32 && text.bytes().all(allowed)).then(|| JournalId(text.into()))
     }
 
     pub fn as_str(&self) -> &str {

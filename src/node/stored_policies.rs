@@ -36,7 +36,7 @@ pub struct StoredPolicies {
     /// This gate moves real money, and people can agree at its console.
     pub has_people: bool,
     /// The set that runs here, with its texts.
-    pub running: Mutex<LoadedPolicies>,
+    pub running: Mutex<Arc<LoadedPolicies>>,
     /// The set from which the configuration lets this gate begin.
     pub root: Option<String>,
     /// The set that this gate believed last.
@@ -133,7 +133,7 @@ impl StoredPolicies {
 
     /// The texts of the set that runs are others now; its meaning is the same.
     pub fn rewritten(&self, found: LoadedPolicies) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
     }
 
     pub fn leading(&self) -> Environment {
@@ -148,7 +148,7 @@ impl StoredPolicies {
         *self.whole_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
-    pub(super) fn running(&self) -> LoadedPolicies {
+    pub(super) fn running(&self) -> Arc<LoadedPolicies> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -342,7 +342,7 @@ impl StoredPolicies {
         environment: Environment,
         digest: &str,
     ) -> Result<Result<Arc<Catalog>, String>, StoreFault> {
-        let running = self.running().catalog;
+        let running = self.running().catalog.clone();
         if running.digest().to_hex() == digest {
             return Ok(Ok(running));
         }
@@ -366,7 +366,7 @@ impl StoredPolicies {
         let (archive, set) = (self.archive.clone(), found.clone());
         tokio::task::spawn_blocking(move || archive.takes_force(&set)).await.map_err(io::Error::other).flatten()?;
         let before = self.in_force.now().policies.version().to_owned();
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = found.clone();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found.clone());
         let changes = self.in_force.replace(found.catalog, found.policies);
         let now = self.in_force.now();
         let version = now.policies.version();

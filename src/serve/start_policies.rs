@@ -59,9 +59,9 @@ pub(super) fn stored_policies(
         two_people: config.loosening == Loosening::TwoPeople,
         has_people: config.console.is_some()
             && config.environments.iter().any(|one| one.environment == Environment::Production),
-        running: running.into(),
         root: config.policies_root.clone(),
         followed: followed.unwrap_or(first).into(),
+        running: Arc::new(running).into(),
         whole_at: Mutex::default(),
         turn: tokio::sync::Mutex::default(),
     }))

@@ -13,8 +13,10 @@ use super::typed_fault::{PathStep, TypedFault};
 const RESERVED: &str = "$serde_json::private::";
 /// The name that stands for a number inside `serde_json`: an object with it could pass for a number.
 const NUMBER: &str = "$serde_json::private::Number";
-/// Up to this many names are compared one by one.
-const FEW_NAMES: usize = 16;
+/// Up to this many names need no memory of their own.
+const FIRST_NAMES: usize = 6;
+/// Up to this many further names are compared one by one.
+const FEW_NAMES: usize = 10;
 
 pub(super) enum ItemState {
     First,
@@ -127,6 +129,8 @@ pub(super) fn deserialize_name<'t, K: DeserializeSeed<'t>>(
 /// The names of an object's members so far.
 #[derive(Default)]
 pub(super) struct SeenNames<'t> {
+    /// Most objects have no more.
+    first: [Option<Cow<'t, str>>; FIRST_NAMES],
     few: Vec<Cow<'t, str>>,
     many: BTreeSet<Cow<'t, str>>,
     last: Option<Cow<'t, str>>,
@@ -134,12 +138,17 @@ pub(super) struct SeenNames<'t> {
 
 impl<'t> SeenNames<'t> {
     pub fn has(&self, name: &str) -> bool {
-        self.last.as_deref() == Some(name) || self.few.iter().any(|seen| seen == name) || self.many.contains(name)
+        self.last.as_deref() == Some(name)
+            || self.first.iter().map_while(Option::as_deref).any(|seen| seen == name)
+            || self.few.iter().any(|seen| seen == name)
+            || self.many.contains(name)
     }
 
     pub fn add(&mut self, name: Cow<'t, str>) {
         let Some(before) = self.last.replace(name) else { return };
-        if self.few.len() < FEW_NAMES {
+        if let Some(place) = self.first.iter_mut().find(|place| place.is_none()) {
+            *place = Some(before);
+        } else if self.few.len() < FEW_NAMES {
             self.few.push(before);
         } else {
             self.many.insert(before);
