@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use super::stored_policies::StoredPolicies;
 use crate::adapters::policies::FollowedSets;
+use crate::adapters::policies::LoadedPolicies;
 use crate::base::ids::Environment;
 use crate::ledger::{Step, StoreFault, StoreTime};
 use crate::people::activation::{self, ActivationProof, ActiveSet, SetInForce};
@@ -220,9 +221,13 @@ impl StoredPolicies {
     /// Returns what a set says of signatures: the one that runs here, or else one of the archive beside the journal, or of the
     /// store. Its version is the digest of its meaning, so nobody is believed.
     async fn signing_set(&self, environment: Environment, version: &str) -> Result<Option<SigningSet>, StoreFault> {
-        let running = self.running().policies;
-        if running.version() == version {
-            return Ok(Some(SigningSet { meaning: running.meaning, signing: running.rules.signing }));
+        let signing = |set: &LoadedPolicies| SigningSet {
+            meaning: set.policies.meaning.clone(),
+            signing: set.policies.rules.signing.clone(),
+        };
+        let running = self.running();
+        if running.policies.version() == version {
+            return Ok(Some(signing(&running)));
         }
         let archived = self.archive.meaning(version).ok().flatten();
         let archived = archived.and_then(|text| ArchivedRules::read(&text).ok()).filter(|set| set.version() == version);
@@ -234,6 +239,6 @@ impl StoredPolicies {
         let wanted =
             SetInForce { version: version.to_owned(), contract: stored.contract, two_people: false, successions: 0 };
         let loaded = self.load(environment, &wanted).await?.ok();
-        Ok(loaded.map(|set| SigningSet { meaning: set.policies.meaning, signing: set.policies.rules.signing }))
+        Ok(loaded.map(|set| signing(&set)))
     }
 }
