@@ -206,7 +206,7 @@ fn a_payment_that_was_archived_or_spans_files_is_found_or_told_to_be_away() {
     let second = folder.join("audit-gate-00000002.jsonl");
     let text = fs::read_to_string(&second).unwrap();
     fs::write(&second, text.replace("\"what\":\"", "\"what\":\"x")).unwrap();
-    let answers: Vec<Answer> = (1..7).map(|nth| receipt_of(&format!("f-{nth}")).send(gate.production())).collect();
+    let answers: Vec<Answer> = (0..8).map(|nth| receipt_of(&format!("f-{nth}")).send(gate.production())).collect();
     let damaged: Vec<&Answer> = answers.iter().filter(|answer| answer.code() == "AUDIT_UNAVAILABLE").collect();
     assert!(!damaged.is_empty(), "{answers:?}");
     for answer in damaged {

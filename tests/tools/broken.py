@@ -81,6 +81,9 @@ def switched(guard: Guard, name: str) -> str | None:
         return None
     if any(code.startswith("let ") for code in both):
         return None
+    arms = [code.removesuffix(",").rpartition(" => ") for code in both]
+    if tail == "," and arms[0][0] and arms[0][0] == arms[1][0]:
+        return f"{arms[0][0]} => if {test} {{ {arms[1][2]} }} else {{ {arms[0][2]} }},"
     if all(code.endswith(";") for code in both):
         return f"if {test} {{ {guard.new} }} else {{ {guard.old} }}"
     is_expression = not tail and not any(code.endswith((";", ",", "=")) for code in both)

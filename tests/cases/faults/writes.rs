@@ -173,7 +173,7 @@ fn a_reset_before_anything_is_read() {
 fn a_cut_answer_still_names_the_request_id() {
     let upstream = Upstream::start();
     let gate = gate(&upstream).start();
-    for id in ["f5f2a67d-6c01-48db-ab38-7d5652b7e96d", "A.b_c-1", ".."] {
+    for id in ["f5f2a67d-6c01-48db-ab38-7d5652b7e96d", "A.b_c-1", "..."] {
         upstream.next(half_body(201).close());
         let body = format!(r#"{{"requestId":"{id}","source":{{"currency":"usdc","amount":"1"}},"destination":{{}}}}"#);
         let answer = post("/v2/wallets/swaps").json(body).send(gate.production());
