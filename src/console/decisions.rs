@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::policies::shows_none;
 use super::request::{ActRequest, environment as served, unreadable, violated};
 use super::server::{ConsoleServer, DecisionCache};
 use super::{history, render};
@@ -39,6 +40,9 @@ pub(super) async fn count(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     }
     let roles: Vec<&str> = asked.person.roles().collect();
     environments.retain(|environment| inside.visibility.shows(&roles, *environment, None));
+    if environments.is_empty() {
+        return shows_none();
+    }
     let before = match server.before.get_or_try_init(|| read_earlier_counts(server)).await {
         Ok(before) => before,
         Err(reply) => return *reply,

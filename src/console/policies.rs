@@ -72,7 +72,13 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         }
     }
     let roles: Vec<&str> = asked.person.roles().collect();
+    let all = environments.len();
     environments.retain(|environment| inside.visibility.shows(&roles, *environment, None));
+    if environments.is_empty() {
+        return shows_none();
+    }
+    // Of what is hidden nobody says that it is not used.
+    let is_hidden = environments.len() < all;
     let catalog = inside.catalog();
     let usage = match explain::usage(&inside.node, policies, &environments, limit).await {
         Ok((usage, is_more)) => {
@@ -84,7 +90,8 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     match usage {
         Ok((usage, is_more)) => {
             let is_asked = |one: &&Limit| limit.is_none_or(|id| *one.id == *id);
-            let is_unused = |one: &&Limit| !is_more && usage.iter().all(|(used, _)| used.limit.id != one.id);
+            let is_unused =
+                |one: &&Limit| !is_more && !is_hidden && usage.iter().all(|(used, _)| used.limit.id != one.id);
             let unused = policies.rules.limits.iter().filter(is_asked).filter(is_unused).map(unused_json);
             let unused: Vec<Value> = unused.collect();
             // The key of a window may name a caller, or whom others pay.
@@ -99,6 +106,11 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         }
         Err(fault) => store_failed(inside, &fault),
     }
+}
+
+/// The refusal to tell of environments of which a person sees no calls.
+pub(super) fn shows_none() -> Reply {
+    error_json(Code::Forbidden, "your roles show no calls of this environment.", None)
 }
 
 /// Returns the JSON of a rate with its counts since this gate runs.

@@ -95,7 +95,11 @@ pub async fn freeze(
     node.takes_acts(environment)?;
     let mut retry = Retry::default();
     loop {
-        let (standing, _) = node.store.read(&what.key(environment)).await?;
+        let (standing, _) = match node.store.read(&what.key(environment)).await {
+            // What cannot be read freezes all the same.
+            Err(StoreFault::Broken(_)) => return Ok(false),
+            read => read?,
+        };
         let commit = match &standing {
             None => Some(claim::freeze(what, environment, person, reason, &node.id)),
             Some(record) => {

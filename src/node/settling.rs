@@ -174,6 +174,29 @@ impl Node {
         }
     }
 
+    /// Settles an earlier attempt of a claim, of which a proof was found, together with these steps. Returns `false` where the
+    /// claim has changed meanwhile.
+    pub async fn prove_with(
+        &self,
+        key: &RecordKey,
+        attempt: Number,
+        (record, claim): (&Record, Claim),
+        answer: StoredAnswer,
+        steps: Vec<Step>,
+    ) -> Result<bool, StoreFault> {
+        let event = ClaimEvent::Found(answer);
+        let here = Versioned { key, version: record.version, at: record.at, value: &claim };
+        let Ok((mut commit, settled)) = claim::settle(here, attempt, event.clone(), &self.id, &self.terms) else {
+            return Ok(false);
+        };
+        commit.steps.extend(steps);
+        let Some(receipt) = self.commit_event(commit, &event).await? else { return Ok(false) };
+        let settlement = Settlement::of_claim(key.clone(), attempt, record, claim);
+        self.fresh.add(key.environment, receipt.number(), &settlement, &event);
+        self.tell_settled(key.environment, attempt, &event, &settled);
+        Ok(true)
+    }
+
     /// Waits until what the store has cannot be undone by its crash or a failover.
     async fn outlives_store(&self, environment: Environment) -> Result<(), StoreFault> {
         if self.store.leans_on_journal() { self.store.flush().await } else { self.store.is_durable(environment).await }

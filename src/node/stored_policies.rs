@@ -161,7 +161,7 @@ impl StoredPolicies {
                 self.runs(Some(format!(
                     "the store names no policies, and version {believed}, which ran here last and where `activation` is signed, \
                      cannot be read again, so this gate sends nothing; if you vouch for version {version}, remove \
-                     `policies/followed.*` beside the audit log, and restart this gate"
+                     `policies/followed.*` and `policies/in-force.*` beside the audit log, and restart this gate"
                 )));
                 return Ok(None);
             }

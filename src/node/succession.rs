@@ -53,7 +53,7 @@ impl StoredPolicies {
     }
 
     /// Puts the set that was believed last in force again, where the configuration names it anew: people have found out that
-    /// nobody agreed to the one in its place. Returns `None` where that is not so.
+    /// nobody agreed to the one in its place. A gate that never met the store with it says nothing. Returns `None` where that is not so.
     pub(super) async fn put_back(
         &self,
         environment: Environment,
@@ -61,7 +61,8 @@ impl StoredPolicies {
     ) -> Result<Option<ActiveSet>, StoreFault> {
         let (known, running) = (self.followed(), self.running());
         let version = running.policies.version();
-        if known.root == self.root || self.root.as_deref() != Some(version) || known.version != version {
+        let is_met = known.successions.is_some();
+        if !is_met || known.root == self.root || self.root.as_deref() != Some(version) || known.version != version {
             return Ok(None);
         }
         let successions = instead.set.successions.saturating_add(1);

@@ -8,7 +8,8 @@ use crate::stations::check::claim_name;
 use crate::stations::claim::{self, Claim, ClaimEvent, Settlement, StoredAnswer};
 use crate::stations::follow::{
     Baseline, ClaimVerdict, FollowChange, FollowedPayment, ListedRecord, RecordProblem, Sighting, advance, begin,
-    decode_followed, followed_key, foreign, foreign_key, foreign_name, proved_by_second, shown_value, verdict_on,
+    decode_followed, followed_key, foreign, foreign_key, foreign_name, proved_by_second, second_record, shown_value,
+    verdict_on,
 };
 
 /// The most foreign records of one reading that are stored; all are counted.
@@ -70,7 +71,8 @@ impl<'f> RecordBook<'f> {
                 return self.raise(RecordProblem::SecondRecord, record).await;
             }
             if payment.id != record.id {
-                return self.judge_second(name, record).await;
+                let (key, stored) = self.claim(name).await?;
+                return self.judge_second(&key, stored.as_ref(), record).await;
             }
             let key = followed_key(environment, &name);
             let here = Versioned { key: &key, version: stored.version, at: stored.at, value: &payment };
@@ -93,6 +95,7 @@ impl<'f> RecordBook<'f> {
             ClaimVerdict::Later => Ok(false),
             ClaimVerdict::Nothing => Ok(true),
             ClaimVerdict::Foreign(problem) => self.raise(problem, record).await,
+            ClaimVerdict::Second => self.judge_second(&key, Some(&stored), record).await,
             ClaimVerdict::Proves(attempt) => {
                 self.prove(&key, attempt, &stored, claim, record).await;
                 // The next reading follows it.
@@ -108,20 +111,35 @@ impl<'f> RecordBook<'f> {
         }
     }
 
-    /// Judges a record beside the one that is followed: it may be an earlier attempt of which it was said that nothing happened.
-    async fn judge_second(&mut self, name: String, record: &ListedRecord) -> Result<bool, StoreFault> {
-        let (key, stored) = self.claim(name).await?;
+    /// Judges a record beside the one of the payment: it may be an earlier attempt of which people said that nothing happened.
+    /// One record proves one attempt, so the proof and the note of the record are one commit.
+    async fn judge_second(
+        &mut self,
+        key: &RecordKey,
+        stored: Option<&Record>,
+        record: &ListedRecord,
+    ) -> Result<bool, StoreFault> {
+        let (node, problem) = (&self.with.node, RecordProblem::SecondRecord);
+        let name = foreign_name(&self.operation.id, &record.id, problem);
+        if node.store.read(&foreign_key(key.environment, &name)).await?.0.is_some() {
+            return Ok(true);
+        }
         if let Some(stored) = stored
             && let Content::Whole(bytes) = &stored.content
         {
             let claim = claim::decode_claim(bytes).map_err(|why| StoreFault::Broken(why.to_string()))?;
-            if let Some(attempt) = proved_by_second(&claim, &self.sighting(record, claim.moves.as_ref())) {
-                self.prove(&key, attempt, &stored, claim, record).await;
-                // The next reading tells people that money left twice.
-                return Ok(false);
+            let seen = self.sighting(record, claim.moves.as_ref());
+            if let Some(attempt) = proved_by_second(&claim, &seen) {
+                let answer = StoredAnswer::of_record(&record.record);
+                let is_proved = node.prove_with(key, attempt, (stored, claim), answer, second_record(&seen)).await?;
+                if is_proved {
+                    self.tell_problem(problem, record);
+                }
+                // Where the claim changed meanwhile, the next reading decides.
+                return Ok(is_proved);
             }
         }
-        self.raise(RecordProblem::SecondRecord, record).await
+        self.raise(problem, record).await
     }
 
     async fn claim(&self, name: String) -> Result<(RecordKey, Option<Record>), StoreFault> {

@@ -199,16 +199,18 @@ pub fn freeze_again(
         return None;
     }
     let (by, before) = (person.to_string(), frozen(record));
-    let earlier = before.by.as_deref().zip(before.reason.as_deref());
-    let is_said = |(known, said): (&str, &str)| {
-        known == by && said.strip_prefix(reason).is_some_and(|rest| rest.is_empty() || rest.starts_with(BEFORE))
-    };
-    if earlier.is_some_and(is_said) {
-        return None;
-    }
-    let both = match earlier {
-        Some((known, said)) => format!("{reason}{BEFORE}{known}: {said}"),
-        None => reason.to_owned(),
+    let reason_once = reason.replace(BEFORE, "; ");
+    let both = match before.by.as_deref().zip(before.reason.as_deref()) {
+        Some((known, said)) => {
+            // What comes behind a long reason may be cut.
+            let is_first = |rest: &str| rest.is_empty() || rest.starts_with(BEFORE) || BEFORE.starts_with(rest);
+            let is_last = known == by && said.strip_prefix(&*reason_once).is_some_and(is_first);
+            if is_last || said.contains(&format!("{BEFORE}{by}: {reason_once}")) {
+                return None;
+            }
+            format!("{reason_once}{BEFORE}{known}: {said}")
+        }
+        None => reason_once,
     };
     let both: String = both.chars().take(LONGEST_REASON).collect();
     let value = written((&by, &both), None);

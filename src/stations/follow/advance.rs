@@ -235,6 +235,8 @@ pub enum ClaimVerdict {
     Follow,
     /// The attempt is being sent, or in doubt: others settle it.
     Later,
+    /// Upstream's answer named another record: this one stands beside it.
+    Second,
     /// The record proves that this attempt was executed, although its claim says otherwise.
     Proves(Number),
     Foreign(RecordProblem),
@@ -250,8 +252,7 @@ pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
         ClaimState::Done { executed: true, .. } => {
             let problem = claim.moves.as_ref().and_then(|asked| problem_of(asked, &seen.record.moves));
             return match named(claim, seen.follow) {
-                Some(name) if name != seen.record.id => proved_by_second(claim, seen)
-                    .map_or(ClaimVerdict::Foreign(RecordProblem::SecondRecord), ClaimVerdict::Proves),
+                Some(name) if name != seen.record.id => ClaimVerdict::Second,
                 None if problem == Some(RecordProblem::OtherPayee) => ClaimVerdict::Foreign(RecordProblem::OtherPayee),
                 Some(_) | None => ClaimVerdict::Follow,
             };
@@ -276,15 +277,20 @@ pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
     }
 }
 
-/// Returns the attempt that a second record of an executed call proves: an earlier one of which it was said that nothing
+/// Returns the attempt that a second record of an executed call proves: an earlier one of which people had said that nothing
 /// happened, where the record moves what was asked for.
 pub fn proved_by_second(claim: &Claim, seen: &Sighting<'_>) -> Option<Number> {
     let is_done = matches!(claim.state, ClaimState::Done { executed: true, .. });
     let is_nothing_left = seen.follow.state(&seen.record.state).is_none_or(|state| state.is_nothing_left);
     let moves_the_same = problem_of(claim.moves.as_ref()?, &seen.record.moves).is_none();
-    let is_open = |attempt: &&PastAttempt| attempt.end != AttemptEnd::Executed;
-    let open = claim.attempts.iter().rev().find(is_open)?;
+    let is_by_word = |past: &&PastAttempt| matches!(past.end, AttemptEnd::Absent { .. } | AttemptEnd::Abandoned { .. });
+    let open = claim.attempts.iter().rev().find(is_by_word)?;
     (is_done && !is_nothing_left && moves_the_same).then_some(open.number)
+}
+
+/// The steps that list a second record: with them its proof is made once.
+pub fn second_record(seen: &Sighting<'_>) -> Vec<Step> {
+    listed_as_foreign(RecordProblem::SecondRecord, seen)
 }
 
 /// Upstream's name of the payment, where its answer to the call told one.

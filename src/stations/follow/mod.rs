@@ -20,7 +20,9 @@ mod ordering;
 mod payment;
 mod progress;
 
-pub use advance::{ClaimVerdict, FollowChange, Sighting, advance, begin, foreign, proved_by_second, verdict_on};
+pub use advance::{
+    ClaimVerdict, FollowChange, Sighting, advance, begin, foreign, proved_by_second, second_record, verdict_on,
+};
 pub use comparison::{RecordProblem, problem_of, shown_value};
 pub use listing::{ListedPage, ListedRecord, MAX_FALSE_TIMES, listed_page};
 pub use ordering::misplaced;

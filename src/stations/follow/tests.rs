@@ -232,9 +232,13 @@ fn a_record_is_compared_with_its_call() {
 
 /// What a record of this name says of a claim.
 fn verdict(claim: &Claim, id: &str, state: &str, amount: Value) -> ClaimVerdict {
+    judged(id, state, amount, |seen| verdict_on(claim, seen))
+}
+
+fn judged<T>(id: &str, state: &str, amount: Value, judge: impl Fn(&Sighting<'_>) -> T) -> T {
     let operation = operation();
     let record = listed(&operation, id, state, T1, amount);
-    let seen = Sighting {
+    judge(&Sighting {
         environment: ENVIRONMENT,
         operation: &operation.id,
         follow: operation.follow.as_ref().unwrap(),
@@ -243,24 +247,26 @@ fn verdict(claim: &Claim, id: &str, state: &str, amount: Value) -> ClaimVerdict 
         rules: &Rules::default(),
         node: &NodeId::parse("a").unwrap(),
         keep: Duration::ZERO,
-    };
-    verdict_on(claim, &seen)
+    })
 }
 
 #[test]
 fn a_second_record_proves_an_earlier_attempt_of_which_people_said_that_nothing_happened() {
     let mut claim = claim(&operation(), done(true), AttemptEnd::Executed);
-    let said_by = vec!["a".to_owned(), "b".to_owned()];
-    let earlier =
-        PastAttempt { number: Number::new(3), end: AttemptEnd::Absent { said_by }, ..claim.attempts[0].clone() };
+    let absent = AttemptEnd::Absent { said_by: vec!["a".to_owned(), "b".to_owned()] };
+    let earlier = PastAttempt { number: Number::new(3), end: absent, ..claim.attempts[0].clone() };
     claim.attempts.insert(0, earlier);
+    let proved =
+        |claim: &Claim, state: &str, amount: Value| judged("u-2", state, amount, |seen| proved_by_second(claim, seen));
     assert_eq!(verdict(&claim, "u-1", "CREATED", json!(10)), ClaimVerdict::Follow);
-    assert_eq!(verdict(&claim, "u-2", "CREATED", json!(10)), ClaimVerdict::Proves(Number::new(3)));
-    let second = ClaimVerdict::Foreign(RecordProblem::SecondRecord);
-    assert_eq!(verdict(&claim, "u-2", "CREATED", json!(11)), second);
-    assert_eq!(verdict(&claim, "u-2", "CANCELLED", json!(10)), second);
-    claim.attempts[0].end = AttemptEnd::Executed;
-    assert_eq!(verdict(&claim, "u-2", "CREATED", json!(10)), second, "money left twice, and both are counted");
+    assert_eq!(verdict(&claim, "u-2", "CREATED", json!(10)), ClaimVerdict::Second);
+    assert_eq!(proved(&claim, "CREATED", json!(10)), Some(Number::new(3)));
+    assert_eq!(proved(&claim, "CREATED", json!(11)), None, "it moves something else");
+    assert_eq!(proved(&claim, "CANCELLED", json!(10)), None, "nothing left");
+    for said in [AttemptEnd::Executed, AttemptEnd::NotExecuted { status: 429 }, AttemptEnd::Unknown] {
+        claim.attempts[0].end = said;
+        assert_eq!(proved(&claim, "CREATED", json!(10)), None, "people said nothing of it");
+    }
 }
 
 #[test]
@@ -290,8 +296,7 @@ fn a_claim_that_was_called_unexecuted_is_proved_wrong_and_one_never_sent_is_fore
     let named = |name: &str| executed(json!({"transferDetails": {"id": name}}));
     assert_eq!(verdict(&named("u-1"), "CREATED", json!(11)), ClaimVerdict::Follow);
     assert_eq!(verdict(&executed(json!({})), "CREATED", json!(11)), ClaimVerdict::Follow);
-    let second = ClaimVerdict::Foreign(RecordProblem::SecondRecord);
-    assert_eq!(verdict(&named("u-2"), "CREATED", json!(10)), second, "upstream named ours otherwise");
+    assert_eq!(verdict(&named("u-2"), "CREATED", json!(10)), ClaimVerdict::Second, "upstream named ours otherwise");
 }
 
 #[test]
