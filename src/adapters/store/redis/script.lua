@@ -972,6 +972,10 @@ local function member(packed)
   return { instance = instance, beat = tonumber(beat), run = its_run, acked = acked, told = told }
 end
 
+-- The latest time that the store can tell of its own past, in microseconds: only somebody else wrote one that is an
+-- hour ahead of all clocks at hand. That of the caller alone proves nothing, as its machine may have stood still.
+local latest_past = math.max(now, clock, mark) + 3600 * 1000000
+
 -- Returns what gates never write so: each a key, and a field of it where the others are right. What is left of it would
 -- end every heartbeat with an error that nobody mends.
 local function damages()
@@ -1006,7 +1010,7 @@ local function damages()
   end
   if read('GET', ':a') and string.gsub(string.sub(packed_head, lines), '\n%S+ (%d+)', is_line) ~= '' then
     add(':a')
-  elseif lost_since > now + AHEAD then
+  elseif lost_since > latest_past then
     add(':a')
   end
   local names = { 'taken', 'left', 'behind', 'epoch', 'since', 'promoted', 'rebuilding', 'shows' }
@@ -1015,7 +1019,7 @@ local function damages()
   local times = { since = true, promoted = true, rebuilding = true, shows = true }
   local values = read('HMGET', '', unpack(names)) or {}
   for i, name in ipairs(names) do
-    local latest = times[name] and now + AHEAD or MAX_EXACT
+    local latest = times[name] and math.min(latest_past, MAX_EXACT) or MAX_EXACT
     if values[i] and not is_right(values[i], forms[name] or '^(%d+)$', latest) then
       add('', name)
     end
@@ -1517,7 +1521,7 @@ elseif op == 'distrust' then
       if contradicts then
         alter('HSET', root, 'distrusted', '1')
       end
-      if not lost or lost_since > now + AHEAD then
+      if not lost or lost_since > latest_past then
         put_number(alter, 48, now)
       end
     end
