@@ -7,12 +7,13 @@
 --                      exceeds; lost, since when a loss is known. Then generation, which identifies this store, and
 --                      run, the process and history that all running nodes have met, each behind its length; then
 --                      the highest number that each node committed, as a line feed, the node, a space and the number
---   root               hash: next and since, a new run that the nodes are meeting; rebuilding, which process rebuilds
---                      the store, and when it was heard; distrusted, if the store contradicted a journal; epoch, how
---                      often people had the clock followed again (a gate believes it, and the skew, where its journal
---                      has the same); promoted, when gates first met the run in use, if it is not the first one;
---                      taken, how many bytes left the outbox; left, the highest number that left it since the store was
---                      created or rebuilt; behind, the last number before the rebuild, if it was rebuilt
+--   root               hash: format, for earlier versions, which look for it here alone; next and since, a new run that
+--                      the nodes are meeting; rebuilding, which process rebuilds the store, and when it was heard;
+--                      distrusted, if the store contradicted a journal; epoch, how often people had the clock followed
+--                      again (a gate believes it, and the skew, where its journal has the same); promoted, when gates
+--                      first met the run in use, if it is not the first one; taken, how many bytes left the outbox;
+--                      left, the highest number that left it since the store was created or rebuilt; behind, the last
+--                      number before the rebuild, if it was rebuilt
 --   root:r:RECORD      string: version, at, whole until and gone at, each as a double, of which less than nothing is
 --                      forever; then 'w' and the content, or 's' if it is spent
 --   root:i:INDEX       members by their due time
@@ -141,9 +142,10 @@ if #packed_head < NO_TEXTS then
   packed_head = packed_head .. string.sub(NO_HEAD, #packed_head + 1)
 end
 local layout = struct.unpack('<d', packed_head)
--- Earlier layouts had it elsewhere.
+-- Earlier layouts had it in the hash. This one has it there as well, so that they do not take the store for a lost one;
+-- that says nothing of a head that is gone.
 local layout_before = layout == 0 and redis.pcall('HGET', root, 'format')
-if type(layout_before) == 'string' then
+if type(layout_before) == 'string' and tonumber(layout_before) ~= FORMAT then
   layout = tonumber(layout_before) or 1
 end
 if layout == IMPORT and op ~= 'import' and op ~= 'imported' then
@@ -931,6 +933,12 @@ local function put_number(write, behind, number)
   write('SETRANGE', root .. ':a', behind, struct.pack('<d', number))
 end
 
+-- Writes the layout also where earlier versions look for it: they say that a later one wrote the store.
+local function put_layout(write, number)
+  put_number(write, 0, number)
+  write('HSET', root, 'format', text(FORMAT))
+end
+
 -- Returns the head as it is now, and where the lines of the nodes begin in it.
 local function head_now()
   local head = redis.call('GET', root .. ':a') or ''
@@ -1237,8 +1245,10 @@ local function beat()
       return tell_roll('uncreated', all)
     end
     generation, run = fresh, met
-    put_number(redis.call, 0, FORMAT)
+    put_layout(redis.call, FORMAT)
     put_origin(redis.call, fresh, met)
+  elseif generation and redis.call('HGET', root, 'format') ~= text(FORMAT) then
+    put_layout(redis.call, FORMAT)
   end
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
@@ -1462,7 +1472,7 @@ elseif op == 'create' then
       error('there is a store already')
     end
     return { id }, function()
-      put_number(alter, 0, FORMAT)
+      put_layout(alter, FORMAT)
       put_origin(alter, id, met)
     end
   end
@@ -1475,7 +1485,7 @@ elseif op == 'import' then
       error('there is a store already')
     end
     return {}, take_items(function()
-      put_number(alter, 0, IMPORT)
+      put_layout(alter, IMPORT)
     end)
   end
 elseif op == 'imported' then
@@ -1693,6 +1703,7 @@ elseif op == 'rebuilt' then
     return told,
       write and function()
         write()
+        put_layout(alter, FORMAT)
         put_number(alter, 40, 0)
         put_number(alter, 48, 0)
         put_origin(alter, generation or fresh, met)
