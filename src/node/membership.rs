@@ -116,9 +116,8 @@ impl Membership {
                     Ok(()) => self.beat(node, environment).await,
                     Err(fault) => Err(fault),
                 };
-                if self.has_mended(node, environment).await.map_err(JoinError::Store)? {
-                    continue;
-                }
+                let is_damaged = self.store.damage(environment).is_some();
+                self.has_mended(node, environment).await.map_err(JoinError::Store)?;
                 let why = match &heard {
                     Ok(heard) if heard.verdict == HeartbeatVerdict::Well => {
                         let since = *enrolled.get_or_insert(heard.at);
@@ -145,6 +144,8 @@ impl Membership {
                         break;
                     }
                     Ok(_) => JoinError::Alone,
+                    // It is being rebuilt.
+                    Err(fault) if is_damaged => JoinError::Store(fault.clone()),
                     Err(fault @ StoreFault::Broken(_)) => return Err(JoinError::Store(fault.clone())),
                     Err(fault) => JoinError::Store(fault.clone()),
                 };
@@ -248,8 +249,10 @@ impl Membership {
     /// Has a store rebuilt that cannot be read, because somebody changed it. Returns whether it does.
     async fn has_mended(&self, node: &Node, environment: Environment) -> Result<bool, StoreFault> {
         let Some(why) = self.store.damage(environment) else { return Ok(false) };
+        if !self.store.mend(environment).await? {
+            return Ok(false);
+        }
         node.found_damage(environment, &why);
-        self.store.mend(environment).await?;
         node.contradictions.are_told(environment);
         Ok(true)
     }

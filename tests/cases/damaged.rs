@@ -31,6 +31,11 @@ const LINES: &str = "its head has lines, or a loss, that no gate writes";
 const FIELD: &str = "has a field that no gate writes";
 const TYPE: &str = "has not the type that gates give it";
 const RECORD: &str = "it has a record that no gate writes";
+const ENTRY: &str = "it has an entry that no gate writes";
+const EXPIRY: &str = "it has an expiry that no gate writes";
+const WINDOW: &str = "it has a window that no gate writes";
+/// Changes each window, behind whose slots a sum may stand.
+const WINDOWS: &str = "for _, key in ipairs(call('KEYS', root .. ':s:*')) do";
 
 fn sealed(upstream: &Upstream, redis: &Redis, node: &str) -> Setup {
     setup(upstream, &redis.url(), node).set("store", "seal_key", &"5e".repeat(32))
@@ -226,4 +231,107 @@ fn what_was_damaged_while_no_gate_ran_is_mended_by_one_that_starts() {
         assert_eq!(upstream.seen().len(), sent);
         open(&gates, &paid);
     }
+}
+
+#[test]
+fn content_that_nobody_can_read_is_mended() {
+    are_mended(&[
+        ("call('ZADD', root .. ':q', 1e15, 'garbage')", ENTRY),
+        ("call('ZADD', root .. ':x', 1, 's')", EXPIRY),
+    ]);
+}
+
+/// The sum behind the slots of a window only saves that they are read. Slots that count nothing stop no payment.
+#[test]
+fn windows_with_what_is_no_number_are_mended() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let limits = include_str!("../support/two_limits.toml");
+    let gates = [console(sealed(&upstream, &redis, "left").file("policies/limits.toml", limits)).start().ready()];
+    let paid = [pay(&gates[0])];
+    assert_eq!(redis.ask(&["KEYS", &format!("{ROOT}:s:*")]).len(), 2);
+    // At first there is no sum.
+    for place in ["none", "NAN", "-31", "2", "1e9", "0"] {
+        damage(
+            &redis,
+            &format!(
+                "{WINDOWS}
+                    local window = call('GET', key)
+                    if #window % 32 == 8 then
+                        call('SETRANGE', key, #window - 8, struct.pack('<d', {place}))
+                    else
+                        local matters = struct.unpack('<d', window, 25)
+                        for nth = 1, 2 do window = window .. struct.pack('<dddd', nth, nth + 1, 0, matters) end
+                        call('SET', key, window)
+                    end
+                end"
+            ),
+        );
+        pay(&gates[0]);
+    }
+    assert_eq!(lines(&gates, ""), 0);
+    let no_units = "local window = string.sub(call('GET', key), 1, -41)
+        call('SET', key, string.sub(window, 1, 16) .. struct.pack('<d', NAN) .. string.sub(window, 25))";
+    damage(&redis, &format!("{WINDOWS} {no_units} end"));
+    assert_eq!(swap().send(gates[0].production()).status, 503);
+    asks_people(&gates[0], "a slot without units");
+    assert!(lines(&gates, WINDOW) > 0);
+    open(&gates, &paid);
+}
+
+/// A gate whose machine stood still sees what the others wrote meanwhile as yet to come.
+#[test]
+fn times_that_a_slow_gate_sees_as_ahead_are_no_damage() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gates = gates(&upstream, &redis);
+    pay(&gates[0]);
+    damage(
+        &redis,
+        "local ahead = string.format('%d', (call('TIME')[1] + 90) * 1000000)
+         call('HSET', root, 'promoted', ahead, 'since', ahead, 'shows', 'x ' .. ahead, 'rebuilding', 'x ' .. ahead)",
+    );
+    let beats = || redis.ask(&["HGET", &format!("{ROOT}:n"), "right"]);
+    for _ in 0..2 {
+        let before = beats();
+        wait_until("another heartbeat", || beats() != before);
+    }
+    assert_eq!(lines(&gates, ""), 0);
+    assert_eq!(redis.ask(&["HEXISTS", ROOT, "promoted"]), ["1"]);
+}
+
+/// What a gate found may be mended by the time that it says so, or the store another one: then nothing is closed.
+#[test]
+fn damage_that_is_gone_closes_nothing() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gates = gates(&upstream, &redis);
+    let paid = [pay(&gates[0])];
+    all_have_it(&redis);
+    let script = include_str!("../../src/adapters/store/redis/script.lua");
+    // No time, no commits, a node, no generation, and no run.
+    let head = format!("{}\u{1}\0x\0\0\0\0", "\0".repeat(32));
+    let says =
+        |what: [&str; 3]| redis.ask(&[&["EVAL", script, "1", ROOT, "distrust", &head], &what[..]].concat()).concat();
+    assert_eq!(says(["damaged", "", "-"]), "no");
+    assert_eq!(says(["damaged", "another", "0"]), "no");
+    assert_eq!(says(["contradicts", "another", ""]), "no");
+    damage(&redis, "call('ZADD', root .. ':q', 1e15, 'garbage')");
+    gates.iter().for_each(|gate| asks_people(gate, "an entry that is none"));
+    open(&gates, &paid);
+    assert_eq!(says(["damaged", "", "0"]), "no");
+    pay(&gates[1]);
+}
+
+/// An earlier version looks there alone: it must not take the store for a lost one.
+#[test]
+fn earlier_versions_find_the_format_where_they_look_for_it() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gates = gates(&upstream, &redis);
+    let format = || redis.ask(&["HGET", ROOT, "format"]).concat();
+    assert_eq!(format(), "7");
+    damage(&redis, "call('HDEL', root, 'format')");
+    wait_until("a heartbeat to write it", || format() == "7");
+    let paid = [pay(&gates[0])];
+    all_have_it(&redis);
+    redis.ask(&["FLUSHALL"]);
+    wait_until("the store to be rebuilt", || paid[0].0.send(gates[1].production()).text() == paid[0].1.text());
+    assert_eq!((format().as_str(), lines(&gates, "")), ("7", 0));
 }

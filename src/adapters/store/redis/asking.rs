@@ -4,6 +4,7 @@ use ::redis::Cmd;
 use ::redis::aio::MultiplexedConnection;
 
 use super::call_head::ScriptHead;
+use super::generation::FoundDamage;
 use super::script_args::Words;
 use super::{DAMAGED, NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
 use crate::adapters::redis::Unanswered;
@@ -74,19 +75,25 @@ impl RedisStore {
 
     /// Notes what an answer says of the store, if it was asked since it was mended for the last time.
     fn heeded<T>(&self, asked: (Environment, u64), answer: Result<T, Unanswered>) -> Result<T, Unanswered> {
-        match &answer {
-            Err(Unanswered::Refused(code, _)) if code == OTHER => self.doubted.notify_one(),
-            Err(Unanswered::Refused(code, why)) if code == DAMAGED => {
+        match answer {
+            Err(Unanswered::Refused(code, told)) if code == DAMAGED => {
+                let (behind, why) = told.split_once(' ').unwrap_or(("-", &told));
                 let (environment, mends) = asked;
                 let belief = self.beliefs.as_ref().map(|beliefs| beliefs.at(environment));
                 if let Some(mut belief) = belief.filter(|belief| belief.mends == mends) {
-                    belief.damage = Some(why.clone());
+                    belief.damage = Some(FoundDamage { behind: behind.to_owned(), why: why.to_owned() });
                     self.doubted.notify_one();
                 }
+                Err(Unanswered::Refused(code, why.to_owned()))
             }
-            _ => {}
+            Err(Unanswered::Refused(code, why)) => {
+                if code == OTHER {
+                    self.doubted.notify_one();
+                }
+                Err(Unanswered::Refused(code, why))
+            }
+            answer => answer,
         }
-        answer
     }
 
     /// Sends a commit, and waits for the demanded durability.

@@ -39,9 +39,17 @@ pub(super) struct Belief {
     /// The run of the Redis with which this node compared its journal; `None` before that, and since a loss.
     pub compared: Option<String>,
     /// Why the store cannot be read, until it is mended.
-    pub damage: Option<String>,
+    pub damage: Option<FoundDamage>,
     /// How often this node had it mended.
     pub mends: u64,
+}
+
+/// What a node found in the store that no gate writes.
+#[derive(Clone, Debug)]
+pub(super) struct FoundDamage {
+    /// The last number before the rebuild that came before it; `-` if each heartbeat sees whether it is still there.
+    pub behind: String,
+    pub why: String,
 }
 
 impl Beliefs {

@@ -207,28 +207,36 @@ impl RedisStore {
 
     /// Tells all nodes that the store contradicts a journal.
     pub async fn distrust(&self, environment: Environment) -> Result<(), StoreFault> {
-        self.look(environment, "distrust", &Words::default().word("1")).await.map(drop)
+        self.ask_to_rebuild(environment, "contradicts", "").await.map(drop)
     }
 
     /// Returns why the store cannot be read, where this node knew it: then it can be rebuilt from journals.
     pub fn damage(&self, environment: Environment) -> Option<String> {
         let belief = self.beliefs.as_ref()?.at(environment);
-        belief.damage.clone().filter(|_| belief.generation.is_some())
+        belief.damage.as_ref().filter(|_| belief.generation.is_some()).map(|found| found.why.clone())
     }
 
-    /// Removes what cannot be read, and tells all nodes that the store is rebuilt.
-    pub async fn mend(&self, environment: Environment) -> Result<(), StoreFault> {
-        self.distrust(environment).await?;
-        if let Some(beliefs) = &self.beliefs {
-            let mut belief = beliefs.at(environment);
-            (belief.damage, belief.mends) = (None, belief.mends.saturating_add(1));
-        }
-        Ok(())
+    /// Removes what cannot be read, and tells all nodes that the store is rebuilt. Returns whether it does: not where the
+    /// store is another one, nor where another node had it mended meanwhile.
+    pub async fn mend(&self, environment: Environment) -> Result<bool, StoreFault> {
+        let Some(beliefs) = &self.beliefs else { return Ok(false) };
+        let Some(found) = beliefs.at(environment).damage.clone() else { return Ok(false) };
+        let is_mended = self.ask_to_rebuild(environment, "damaged", &found.behind).await?;
+        let mut belief = beliefs.at(environment);
+        (belief.damage, belief.mends) = (None, belief.mends.saturating_add(1));
+        Ok(is_mended)
     }
 
     /// Tells all nodes that the store lacks what a journal has.
     pub async fn lose(&self, environment: Environment) -> Result<(), StoreFault> {
-        self.look(environment, "distrust", &Words::default().word("")).await.map(drop)
+        self.ask_to_rebuild(environment, "lacks", "").await.map(drop)
+    }
+
+    async fn ask_to_rebuild(&self, environment: Environment, why: &str, behind: &str) -> Result<bool, StoreFault> {
+        let known = self.beliefs.as_ref().and_then(|beliefs| beliefs.at(environment).generation.clone());
+        let words = Words::default().word(why).word(known.unwrap_or_default()).word(behind);
+        let told = self.look(environment, "distrust", &words).await?;
+        Ok(ReplyReader::of(told).next()? == b"go")
     }
 
     /// Removes what is left of the content.

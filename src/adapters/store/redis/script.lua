@@ -7,12 +7,13 @@
 --                      exceeds; lost, since when a loss is known. Then generation, which identifies this store, and
 --                      run, the process and history that all running nodes have met, each behind its length; then
 --                      the highest number that each node committed, as a line feed, the node, a space and the number
---   root               hash: next and since, a new run that the nodes are meeting; rebuilding, which process rebuilds
---                      the store, and when it was heard; distrusted, if the store contradicted a journal; epoch, how
---                      often people had the clock followed again (a gate believes it, and the skew, where its journal
---                      has the same); promoted, when gates first met the run in use, if it is not the first one;
---                      taken, how many bytes left the outbox; left, the highest number that left it since the store was
---                      created or rebuilt; behind, the last number before the rebuild, if it was rebuilt
+--   root               hash: format, for earlier versions, which look for it here alone; next and since, a new run that
+--                      the nodes are meeting; rebuilding, which process rebuilds the store, and when it was heard;
+--                      distrusted, if the store contradicted a journal; epoch, how often people had the clock followed
+--                      again (a gate believes it, and the skew, where its journal has the same); promoted, when gates
+--                      first met the run in use, if it is not the first one; taken, how many bytes left the outbox;
+--                      left, the highest number that left it since the store was created or rebuilt; behind, the last
+--                      number before the rebuild, if it was rebuilt
 --   root:r:RECORD      string: version, at, whole until and gone at, each as a double, of which less than nothing is
 --                      forever; then 'w' and the content, or 's' if it is spent
 --   root:i:INDEX       members by their due time
@@ -87,6 +88,12 @@ end
 local function refusal(fault)
   local why = type(fault) == 'table' and fault.err or tostring(fault)
   local code = string.match(why, '^%u+')
+  if code == 'SPOILT' then
+    -- Each rebuild writes all content anew: whoever has it mended says which one came before what it found.
+    local rebuilt = redis.pcall('HGET', KEYS[1], 'behind')
+    rebuilt = type(rebuilt) == 'string' and string.match(rebuilt, '^%d+$') or '0'
+    return redis.error_reply('DAMAGED ' .. rebuilt .. string.sub(why, 7))
+  end
   local is_of_redis = code == 'NOPERM'
     or code == 'DENIED'
     or code == 'DAMAGED'
@@ -141,9 +148,10 @@ if #packed_head < NO_TEXTS then
   packed_head = packed_head .. string.sub(NO_HEAD, #packed_head + 1)
 end
 local layout = struct.unpack('<d', packed_head)
--- Earlier layouts had it elsewhere.
+-- Earlier layouts had it in the hash. This one has it there as well, so that they do not take the store for a lost one;
+-- that says nothing of a head that is gone.
 local layout_before = layout == 0 and redis.pcall('HGET', root, 'format')
-if type(layout_before) == 'string' then
+if type(layout_before) == 'string' and tonumber(layout_before) ~= FORMAT then
   layout = tonumber(layout_before) or 1
 end
 if layout == IMPORT and op ~= 'import' and op ~= 'imported' then
@@ -170,8 +178,10 @@ then
   damage = 'its head has numbers that no gate writes'
 end
 if damage and op ~= 'distrust' then
-  return redis.error_reply('DAMAGED ' .. damage)
-elseif damage then
+  return redis.error_reply('DAMAGED - ' .. damage)
+end
+local told_generation = generation
+if damage then
   -- Nothing of it is believed; it is written anew.
   packed_head, layout, mark, last_number, bytes_put, skew, above, lost_since = NO_HEAD, 0, 0, 0, 0, 0, 0, 0
   generation, run, lines = '', '', NO_TEXTS + 1
@@ -267,7 +277,7 @@ local function head_of(packed, now_here)
     version, written, whole, gone, state = struct.unpack('<ddddc1', packed)
   end
   if state ~= 'w' and state ~= 's' then
-    error({ err = 'DAMAGED it has a record that no gate writes' })
+    error({ err = 'SPOILT it has a record that no gate writes' })
   elseif gone >= 0 and now_here >= gone then
     return nil, false, gone, written
   end
@@ -280,7 +290,7 @@ local function slots_in(window)
   if length % 32 == 0 then
     return length
   elseif length % 32 ~= 8 or length < 40 then
-    error({ err = 'DAMAGED it has a window that no gate writes' })
+    error({ err = 'SPOILT it has a window that no gate writes' })
   end
   return length - 40
 end
@@ -296,7 +306,9 @@ local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
   local is_right_until = math.huge
   if length < #window then
     local known_from, known_to, known_until, known_sum, known_place = read('<ddddd', window, length + 1)
-    if known_from == from and known_to == to and now_here < known_until then
+    -- One that no gate writes is none: the slots are read. So is one whose place is that of no slot.
+    local is_sum = known_sum >= 0 and known_sum < math.huge and known_place >= 1 and known_place % 32 == 1
+    if is_sum and known_place < length and known_from == from and known_to == to and now_here < known_until then
       local begins, ends, units, matters = read('<dddd', window, known_place)
       if begins == slot_begins and ends == slot_ends then
         return known_sum, known_place, units, matters, known_until
@@ -326,6 +338,10 @@ local function sum_of(window, from, to, now_here, slot_begins, slot_ends)
     end
     first = first + last * 8
   end
+  -- It counts against no limit where it is no number.
+  if not (sum >= 0 and sum < math.huge) then
+    error({ err = 'SPOILT it has a window that no gate writes' })
+  end
   return sum, place, slot_units, slot_matters, is_right_until
 end
 
@@ -348,8 +364,15 @@ end
 local function held_in(holder, name)
   local first = 1
   while first <= #holder do
-    local length, begins, ends, units, starts = struct.unpack('<I4ddd', holder, first)
+    local length, begins, ends, units, starts = 0, 0, 0, 0, first
+    if first + 27 <= #holder then
+      length, begins, ends, units, starts = struct.unpack('<I4ddd', holder, first)
+    end
     local last = starts + length - 1
+    -- What has no name, or a part of one.
+    if length == 0 or last > #holder then
+      error({ err = 'SPOILT it has a holder that no gate writes' })
+    end
     if string.sub(holder, starts, last) == name then
       return first, last, begins, ends, units
     end
@@ -872,10 +895,13 @@ local function mark_read()
   end
 end
 
--- Splits 'at node entry', which begins behind a number of bytes.
-local function unpacked(packed, first)
-  local written, node, starts = string.match(packed, '^(%d+) (%S+) ()', first)
-  return written, node, string.sub(packed, starts)
+-- Splits 'number at node entry'.
+local function unpacked(packed)
+  local number, written, node, starts = string.match(packed, '^(%d+) (%d+) (%S+) ()')
+  if not starts then
+    error({ err = 'SPOILT it has an entry that no gate writes' })
+  end
+  return number, written, node, string.sub(packed, starts)
 end
 
 -- Gates ask these often: nothing is made for them that only the operations behind them use.
@@ -916,7 +942,7 @@ elseif op == 'outbox' then
     local told, q = {}, root .. ':q'
     local packed = redis.call('ZRANGEBYSCORE', q, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
     for i = 1, #packed, 2 do
-      local written, node, entry = unpacked(packed[i], string.find(packed[i], ' ', 1, true) + 1)
+      local _, written, node, entry = unpacked(packed[i])
       told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = packed[i + 1], written, node, entry
     end
     return told
@@ -929,6 +955,12 @@ end
 -- Writes a number of the head, which stands behind so many bytes: format 0, time 8, put 24, above 40, lost 48.
 local function put_number(write, behind, number)
   write('SETRANGE', root .. ':a', behind, struct.pack('<d', number))
+end
+
+-- Writes the layout also where earlier versions look for it: they say that a later one wrote the store.
+local function put_layout(write, number)
+  put_number(write, 0, number)
+  write('HSET', root, 'format', text(FORMAT))
 end
 
 -- Returns the head as it is now, and where the lines of the nodes begin in it.
@@ -972,6 +1004,10 @@ local function member(packed)
   return { instance = instance, beat = tonumber(beat), run = its_run, acked = acked, told = told }
 end
 
+-- The latest time that the store can tell of its own past, in microseconds: only somebody else wrote one that is an
+-- hour ahead of all clocks at hand. That of the caller alone proves nothing, as its machine may have stood still.
+local latest_past = math.max(now, clock, mark) + 3600 * 1000000
+
 -- Returns what gates never write so: each a key, and a field of it where the others are right. What is left of it would
 -- end every heartbeat with an error that nobody mends.
 local function damages()
@@ -1006,7 +1042,7 @@ local function damages()
   end
   if read('GET', ':a') and string.gsub(string.sub(packed_head, lines), '\n%S+ (%d+)', is_line) ~= '' then
     add(':a')
-  elseif lost_since > now + AHEAD then
+  elseif lost_since > latest_past then
     add(':a')
   end
   local names = { 'taken', 'left', 'behind', 'epoch', 'since', 'promoted', 'rebuilding', 'shows' }
@@ -1015,7 +1051,7 @@ local function damages()
   local times = { since = true, promoted = true, rebuilding = true, shows = true }
   local values = read('HMGET', '', unpack(names)) or {}
   for i, name in ipairs(names) do
-    local latest = times[name] and now + AHEAD or MAX_EXACT
+    local latest = times[name] and math.min(latest_past, MAX_EXACT) or MAX_EXACT
     if values[i] and not is_right(values[i], forms[name] or '^(%d+)$', latest) then
       add('', name)
     end
@@ -1055,11 +1091,11 @@ end
 local function expect_whole()
   local key, field = unpack(damages()[1] or {})
   if key == root .. ':a' and type(found_here[1]) == 'string' then
-    error({ err = 'DAMAGED its head has lines, or a loss, that no gate writes' })
+    error({ err = 'DAMAGED - its head has lines, or a loss, that no gate writes' })
   elseif key and field then
-    error({ err = 'DAMAGED its key `' .. key .. '` has a field that no gate writes' })
+    error({ err = 'DAMAGED - its key `' .. key .. '` has a field that no gate writes' })
   elseif key then
-    error({ err = 'DAMAGED its key `' .. key .. '` has not the type that gates give it' })
+    error({ err = 'DAMAGED - its key `' .. key .. '` has not the type that gates give it' })
   end
 end
 
@@ -1148,8 +1184,12 @@ local function other_history(entry, number, said)
 end
 
 local function tell_roll(verdict, all)
-  local epoch, promoted = redis.call('HGET', root, 'epoch') or '0', redis.call('HGET', root, 'promoted') or ''
-  local told = { verdict, tell(), text(clock), text(skew), epoch, text(mark), promoted }
+  local epoch, promoted
+  -- Of a store that is none for the asker, that may be what nobody can read.
+  if verdict ~= 'cut' and verdict ~= 'foreign' then
+    epoch, promoted = unpack(redis.call('HMGET', root, 'epoch', 'promoted'))
+  end
+  local told = { verdict, tell(), text(clock), text(skew), epoch or '0', text(mark), promoted or '' }
   for _, one in ipairs({ generation or '', run or '', text(last_number), text(above), lost or '' }) do
     told[#told + 1] = one
   end
@@ -1166,6 +1206,18 @@ local function tell_roll(verdict, all)
   return told
 end
 
+-- Whether a process that begins has less in its journal than it said before.
+local function has_less(instance, journal, has)
+  local mine, kept = redis.pcall('HGET', root .. ':n', asker), redis.pcall('HGET', root .. ':k', asker)
+  local was = type(mine) == 'string' and string.match(mine, '^(%S*) %d+ ')
+  -- A running process may have told more since it made this heartbeat. What nobody can read tells nothing.
+  if was == instance or (mine and not was) then
+    return false
+  end
+  local old_journal, had = string.match(type(kept) == 'string' and kept or '', '^(%S+) (%d+)$')
+  return old_journal == journal and tonumber(had) > has
+end
+
 -- Handles a heartbeat: the node is running, and meets the Redis that it is connected to.
 local function beat()
   local instance, former, fresh, lapse, told = take(), take(), take(), tonumber(take()), take()
@@ -1175,29 +1227,31 @@ local function beat()
   -- The time and the node of the entry at that number, where the gate asks whether this store has the same; '-' where
   -- it does not ask.
   local newest = take()
+  -- A store without any commit in the place of one without any is as good.
+  local are_empty = fresh ~= '' and math.max(has, highest, seen, last_number) == 0
+  local is_other = not lost and its_generation ~= '' and generation and its_generation ~= generation
+  is_other = is_other and not redis.pcall('HGET', root .. ':f', its_generation)
+  -- A store that somebody changed is mended by its own gates, and not by one with an old journal.
+  local verdict
+  if has_less(instance, journal, has) then
+    verdict = 'cut'
+  elseif wanted ~= '' and generation and generation ~= wanted then
+    verdict = 'foreign'
+  elseif is_other and (fresh == '' or (has <= last_number and not are_empty)) then
+    -- A store that people create is another installation's.
+    verdict = 'foreign'
+  end
+  if verdict then
+    return tell_roll(verdict, #damages() == 0 and roll() or {})
+  end
   expect_whole()
   local all = roll()
   local mine = all[asker]
   local was_retired = mine and has_retired(asker, mine)
-  local old_journal, had = string.match(redis.call('HGET', root .. ':k', asker) or '', '^(%S+) (%d+)$')
-  -- A running process may have told more since it made this heartbeat.
-  local is_first = not mine or mine.instance ~= instance
-  if is_first and old_journal == journal and tonumber(had) > has then
-    return tell_roll('cut', all)
-  end
-  if wanted ~= '' and generation and generation ~= wanted then
-    return tell_roll('foreign', all)
-  end
-  local is_other = its_generation ~= '' and generation and its_generation ~= generation
   if lost and its_generation ~= '' then
     redis.call('HSET', root .. ':f', its_generation, '1')
-  elseif is_other and not redis.call('HGET', root .. ':f', its_generation) then
-    -- A store without any commit in the place of one without any is as good.
-    local are_empty = fresh ~= '' and math.max(has, highest, seen, last_number) == 0
-    -- A store that people create is another installation's.
-    if fresh == '' or (has <= last_number and not are_empty) then
-      return tell_roll('foreign', all)
-    elseif not are_empty then
+  elseif is_other then
+    if not are_empty then
       -- It knows more than this store, which may have been made anew in the place of its own.
       lost = text(now)
       put_number(redis.call, 48, now)
@@ -1233,8 +1287,10 @@ local function beat()
       return tell_roll('uncreated', all)
     end
     generation, run = fresh, met
-    put_number(redis.call, 0, FORMAT)
+    put_layout(redis.call, FORMAT)
     put_origin(redis.call, fresh, met)
+  elseif generation and redis.call('HGET', root, 'format') ~= text(FORMAT) then
+    put_layout(redis.call, FORMAT)
   end
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
@@ -1357,7 +1413,7 @@ end
 
 -- Returns how many bytes were put into the outbox before an entry of it.
 local function bytes_before(packed)
-  return tonumber(string.match(packed, '^%d+'))
+  return tonumber((unpacked(packed)))
 end
 
 -- Returns the number up to which entries leave because the outbox has too many bytes: those that this journal has.
@@ -1387,8 +1443,9 @@ local function mark_leaving(node, has, up_to)
   end
   local leaving = redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. text(has), text(last), 'WITHSCORES')
   for i = 1, #leaving, 2 do
-    local number, its_mark = leaving[i + 1], string.match(leaving[i], '^%d+ (%d+ %S+) ')
-    alter('HSET', root .. ':d:' .. node, 'last', number, number, its_mark)
+    local _, written, by = unpacked(leaving[i])
+    local number = leaving[i + 1]
+    alter('HSET', root .. ':d:' .. node, 'last', number, number, written .. ' ' .. by)
   end
 end
 
@@ -1458,7 +1515,7 @@ elseif op == 'create' then
       error('there is a store already')
     end
     return { id }, function()
-      put_number(alter, 0, FORMAT)
+      put_layout(alter, FORMAT)
       put_origin(alter, id, met)
     end
   end
@@ -1471,7 +1528,7 @@ elseif op == 'import' then
       error('there is a store already')
     end
     return {}, take_items(function()
-      put_number(alter, 0, IMPORT)
+      put_layout(alter, IMPORT)
     end)
   end
 elseif op == 'imported' then
@@ -1499,11 +1556,22 @@ elseif op == 'distrust' then
   -- A store that contradicts a journal, or lacks what one has, counts as lost until it is rebuilt. What no gate writes
   -- so is removed.
   operation = function()
-    local contradicts, wrong = take() == '1', damages()
+    -- Of damage also which rebuild came before what was found; '-' if it is seen here whether it is still there.
+    local what, its_generation, behind_then = take(), take(), take()
+    local wrong, behind = damages(), redis.pcall('HGET', root, 'behind')
     if damage then
       wrong[#wrong + 1] = { root .. ':a' }
     end
-    return {}, function()
+    behind = type(behind) == 'string' and string.match(behind, '^%d+$') or '0'
+    local is_its = its_generation == ''
+      or (told_generation or '') == ''
+      or told_generation == its_generation
+      or redis.pcall('HGET', root .. ':f', its_generation) == '1'
+    -- Another gate may have had it mended, and people opened money since.
+    if not is_its or (what == 'damaged' and #wrong == 0 and behind_then ~= behind) then
+      return { 'no' }
+    end
+    return { 'go' }, function()
       for _, one in ipairs(wrong) do
         local key, field = unpack(one)
         if key == root .. ':a' then
@@ -1514,10 +1582,14 @@ elseif op == 'distrust' then
           alter('DEL', key)
         end
       end
-      if contradicts then
+      if what ~= 'lacks' then
         alter('HSET', root, 'distrusted', '1')
       end
-      if not lost or lost_since > now + AHEAD then
+      if what == 'damaged' then
+        -- No rebuild replaces it.
+        alter('DEL', root .. ':t')
+      end
+      if not lost or lost_since > latest_past then
         put_number(alter, 48, now)
       end
     end
@@ -1589,9 +1661,8 @@ elseif op == 'borrow' then
       if not packed then
         break
       end
-      local space = string.find(packed, ' ', 1, true)
-      number = string.sub(packed, 1, space - 1)
-      local written, node, entry = unpacked(packed, space + 1)
+      local written, node, entry
+      number, written, node, entry = unpacked(packed)
       told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = number, written, node, entry
     end
     return told
@@ -1689,6 +1760,7 @@ elseif op == 'rebuilt' then
     return told,
       write and function()
         write()
+        put_layout(alter, FORMAT)
         put_number(alter, 40, 0)
         put_number(alter, 48, 0)
         put_origin(alter, generation or fresh, met)
@@ -1767,7 +1839,10 @@ elseif op == 'sweep' then
         local name = string.sub(one, 2)
         if string.sub(one, 1, 1) == 's' then
           alter('ZREM', expiries, one)
-          local begins, ends, starts = string.match(name, '^(%S+) (%S+) ()')
+          local begins, ends, starts = string.match(name, '^(%-?%d+) (%-?%d+) ()')
+          if not starts then
+            error({ err = 'SPOILT it has an expiry that no gate writes' })
+          end
           local its_window = string.sub(name, starts)
           local key = root .. ':s:' .. its_window
           local window = redis.call('MGET', key)[1] or ''
