@@ -213,7 +213,7 @@ impl RedisStore {
     /// Returns why the store cannot be read, where this node knew it: then it can be rebuilt from journals.
     pub fn damage(&self, environment: Environment) -> Option<String> {
         let belief = self.beliefs.as_ref()?.at(environment);
-        belief.damage.as_ref().filter(|_| belief.generation.is_some()).map(|found| found.why.clone())
+        belief.damage.clone().filter(|_| belief.generation.is_some()).map(|found| found.why)
     }
 
     /// Removes what cannot be read, and tells all nodes that the store is rebuilt. Returns whether it does: not where the
