@@ -49,6 +49,10 @@ impl StoredPolicies {
                 )));
             }
         };
+        // What cannot be read here says nothing of signatures: the next set is led from the one that was noted before.
+        if self.signing_set(environment, &set.version).await?.is_none() {
+            return Ok(None);
+        }
         Ok(self.note_followed(set, marks).err().map(|error| format!("it cannot be noted in the archive: {error}")))
     }
 
