@@ -222,6 +222,7 @@ def main() -> int:
     if fault := copy.build():
         report.check("all guards are built", fault)
         return report.close()
+    report.check_that("a guard has that text", any(arguments.only in guard.what for guard in guards), arguments.only)
     for nth, guard in enumerate(guards):
         if arguments.only in guard.what:
             report.check(guard.what, faults[guard.what] or break_guard(copy, str(nth), guard))

@@ -202,13 +202,13 @@ pub fn freeze_again(
     let reason_once = reason.replace(BEFORE, "; ");
     let both = match before.by.as_deref().zip(before.reason.as_deref()) {
         Some((known, said)) => {
+            let (word, all) = (format!("{by}: {reason_once}"), format!("{known}: {said}"));
             // What comes behind a long reason may be cut.
-            let is_first = |rest: &str| rest.is_empty() || rest.starts_with(BEFORE) || BEFORE.starts_with(rest);
-            let is_last = known == by && said.strip_prefix(&*reason_once).is_some_and(is_first);
-            if is_last || said.contains(&format!("{BEFORE}{by}: {reason_once}")) {
+            let is_word = |one: &str| one.strip_prefix(&*word).is_some_and(|rest| BEFORE.starts_with(rest));
+            if all.split(BEFORE).any(is_word) {
                 return None;
             }
-            format!("{reason_once}{BEFORE}{known}: {said}")
+            format!("{reason_once}{BEFORE}{all}")
         }
         None => reason_once,
     };
@@ -337,6 +337,30 @@ pub fn frozen(record: &[u8]) -> Frozen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_person_freezes_once_for_one_reason() {
+        let node = NodeId::parse("gate").unwrap();
+        let (one, two) = (Owner::named("people", "ops-1"), Owner::named("people", "ops-2"));
+        let again = |record: &[u8], person: &Owner, reason: &str| {
+            let of = (Number::new(1), record);
+            let commit = freeze_again(&Freeze::All, Environment::Production, of, (person, reason), &node)?;
+            commit.steps.into_iter().find_map(|step| match step {
+                Step::Replace { value, .. } => Some(value),
+                _ => None,
+            })
+        };
+        let first = written(("people/ops-1", "a drill in Rome"), None);
+        assert_eq!(again(&first, &one, "a drill in Rome"), None);
+        let second = again(&first, &two, "a stolen token").unwrap();
+        assert_eq!(again(&second, &two, "a stolen token"), None);
+        assert_eq!(again(&second, &one, "a drill in Rome"), None, "said before");
+        assert!(again(&second, &one, "a drill").is_some(), "a shorter reason is another");
+        assert!(again(&second, &two, "a drill in Rome").is_some(), "another person's word");
+        let long = "x".repeat(495);
+        let third = again(&second, &one, &long).unwrap();
+        assert_eq!(again(&third, &one, &long), None, "what is behind it is cut");
+    }
 
     #[test]
     fn a_name_means_what_it_was_made_of() {
