@@ -7,7 +7,7 @@
 //! the leap: what a gate said before it ended or stood still proves nothing. A gate whose leap is denied distrusts its own
 //! clock, and takes the time of the store; where that is far off, only once people say so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct LeapWatch {
     seen: Mutex<BTreeMap<Environment, SeenLeap>>,
     /// The questions of other gates that the store had with the last heartbeat.
     questions: Mutex<BTreeMap<Environment, Vec<String>>>,
+    /// The environments in which other gates ran when this gate saw no leap last.
+    shared: Mutex<BTreeSet<Environment>>,
 }
 
 /// A leap that this gate sees.
@@ -63,11 +65,13 @@ pub struct ClockTestimony {
     pub answers: Vec<String>,
 }
 
-/// The other gates that run.
+/// The other gates.
 #[derive(Clone, Debug, Default)]
 pub struct OtherClocks {
+    /// How many of them run, by this gate's time.
     pub running: usize,
-    /// What those say that have compared the clock of the store.
+    /// What they say who have compared the clock of the store. Where this gate's time is wrong it does not know who runs, so
+    /// each word proves by itself that it is new.
     pub told: Vec<ClockTestimony>,
 }
 
@@ -98,14 +102,19 @@ impl ClockTestimony {
         ClockTestimony { clock: compared.clock, leap_micros: compared.leap.map(ClockLeap::as_micros), answers }
     }
 
-    fn leap(&self) -> Option<ClockLeap> {
-        self.leap_micros.map(ClockLeap::of_micros)
+    /// Whether it is about the clock that shows this time, as it does now.
+    fn is_about(&self, clock: StoreTime) -> bool {
+        clock.since(self.clock).max(self.clock.since(clock)) <= READ_WITHIN
+    }
+
+    /// Whether it says that the clock leapt alike which shows this time.
+    fn shares(&self, leap: ClockLeap, clock: StoreTime) -> bool {
+        self.is_about(clock) && self.leap_micros.is_some_and(|micros| is_alike(leap, ClockLeap::of_micros(micros)))
     }
 
     /// Whether it says that the clock did not leap which shows this time: the gate read it after the question was asked.
     fn denies(&self, question: &str, clock: StoreTime) -> bool {
-        let is_same_clock = clock.since(self.clock).max(self.clock.since(clock)) <= READ_WITHIN;
-        self.leap_micros.is_none() && is_same_clock && self.answers.iter().any(|answered| answered == question)
+        self.leap_micros.is_none() && self.is_about(clock) && self.answers.iter().any(|answered| answered == question)
     }
 }
 
@@ -142,6 +151,11 @@ impl LeapWatch {
         })
     }
 
+    /// Notes that this gate took the clock that others find right: another leap is judged anew.
+    pub(super) fn is_settled(&self, environment: Environment) {
+        self.seen().remove(&environment);
+    }
+
     /// Judges a leap that this gate sees, by what the other running gates say. Returns how long it is seen, as well.
     fn judge(
         &self,
@@ -151,8 +165,14 @@ impl LeapWatch {
         elapsed: Duration,
     ) -> Option<(ClockLeap, LeapVerdict, Duration)> {
         let mut leaps = self.seen();
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((clock, leap)) = own.and_then(|own| Some((own.clock, own.leap?))) else {
             leaps.remove(&environment);
+            if others.running == 0 {
+                shared.remove(&environment)
+            } else {
+                shared.insert(environment)
+            };
             return None;
         };
         // One Redis has all environments, and this gate one monotonic clock.
@@ -165,11 +185,12 @@ impl LeapWatch {
             seen.question = nonce().0;
         }
         seen.leap = leap;
-        let is_shared =
-            counts_elsewhere || others.told.iter().filter_map(ClockTestimony::leap).any(|other| is_alike(leap, other));
+        let is_shared = counts_elsewhere || others.told.iter().any(|other| other.shares(leap, clock));
         let is_denied = others.told.iter().any(|other| other.denies(&seen.question, clock));
         let seen_for = elapsed.saturating_sub(seen.since);
-        let verdict = verdict((is_shared, others.running == 0), is_denied, seen_for);
+        // To a gate whose own clock is ahead the others seem to have ended long ago.
+        let is_only = others.running == 0 && !shared.contains(&environment);
+        let verdict = verdict((is_shared, is_only), is_denied, seen_for);
         seen.counts = verdict == LeapVerdict::Counts;
         Some((leap, verdict, seen_for))
     }
@@ -345,7 +366,7 @@ mod tests {
     fn a_leap_that_counts_in_one_environment_counts_in_the_others() {
         let watch = LeapWatch::default();
         let counted =
-            judged(&watch, Environment::Production, (1_000, Some(100)), (1, vec![told(0, Some(100), vec![])]), 1);
+            judged(&watch, Environment::Production, (1_000, Some(100)), (1, vec![told(1_000, Some(100), vec![])]), 1);
         assert_eq!(counted, Some(LeapVerdict::Counts));
         let other = |leap| judged(&watch, Environment::Sandbox, (1_000, Some(leap)), (1, vec![]), 1);
         assert_eq!((other(50), other(101)), (Some(LeapVerdict::Open), Some(LeapVerdict::Counts)));

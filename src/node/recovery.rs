@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Node;
 use super::journalling::{RecoverError, bring};
+use super::operate::freeze as freeze_money;
 use super::retry::Retry;
 use crate::adapters::audit::{another_history, entries_above};
 use crate::adapters::store::sealed::Seals;
@@ -90,8 +91,8 @@ pub async fn tell_tale(
     lacks: &LackedEntries,
 ) -> Result<usize, StoreFault> {
     // A store that goes on without these commits must not let pass what people stopped.
-    for commit in tale.acts.freezes_again(lacks, environment) {
-        commit_or_stand(node, commit).await?;
+    for (freeze, person, reason) in tale.acts.lacked_freezes(lacks) {
+        freeze_money(node, environment, &freeze, &person, &reason).await?;
     }
     for (sender, commit) in tale.acts.gone_again(lacks, environment) {
         // One that came back is not gone.

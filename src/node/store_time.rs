@@ -6,7 +6,7 @@ use super::clock_leaps::{ClockTestimony, LeapConsequence, OtherClocks};
 use super::clock_watch::DateTrust;
 use super::membership::Membership;
 use super::node_facts::NodeFacts;
-use crate::adapters::store::redis::{ALIKE_AT_START, HeartbeatReply};
+use crate::adapters::store::redis::{ALIKE_AT_START, HeartbeatReply, Member};
 use crate::base::ids::Environment;
 use crate::ledger::{Content, Number, Record, StoreFault, StoreTime};
 use crate::stations::claim::{ClockCorrection, Freeze};
@@ -93,26 +93,37 @@ impl Membership {
         heard: &HeartbeatReply,
         correction: Option<i64>,
     ) -> Result<(), StoreFault> {
-        let others = heard.members.iter().filter(|member| member.node != node.id && heard.is_live(member));
-        let told = others.clone().filter_map(|member| NodeFacts::read(&member.told)?.clock).collect();
-        let others = OtherClocks { running: others.count(), told };
+        let told = others(node, heard).filter_map(|member| NodeFacts::read(&member.told)?.clock).collect();
+        let running = others(node, heard).filter(|member| heard.is_live(member)).count();
+        let others = OtherClocks { running, told };
         let (own, right) = (self.store.compared_clock(environment), self.store.correction(environment));
-        let takes_time = || correction.is_some_and(|micros| self.store.meets_clock(environment, micros));
         match node.judge_clock(environment, own, &others, right).await? {
             LeapConsequence::KeepsOwn => {}
-            LeapConsequence::TakesTime => {
-                takes_time();
-            }
+            LeapConsequence::TakesTime => self.takes_clock(node, environment, correction).await?,
             LeapConsequence::TakesTimeByPeople => {
                 let is_closed = self.replica.record(&Freeze::GateClock(node.id.clone()).key(environment))?.is_some();
                 if node.clocks.leaps.is_gate_opened(environment, is_closed) {
-                    takes_time();
+                    self.takes_clock(node, environment, correction).await?;
                 } else if !is_closed {
                     let why = "its monotonic clock differs by minutes from the clock of the store, which another gate finds right: \
                                its machine was paused, or its clock is wrong";
                     node.close_gate(environment, why).await?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the clock that others find right. What this gate told the store before may be far ahead of it.
+    async fn takes_clock(
+        &self,
+        node: &Node,
+        environment: Environment,
+        correction: Option<i64>,
+    ) -> Result<(), StoreFault> {
+        if correction.is_some_and(|micros| self.store.takes_clock(environment, micros)) {
+            node.clocks.leaps.is_settled(environment);
+            self.store.rights_time(environment).await?;
         }
         Ok(())
     }
@@ -166,10 +177,13 @@ pub(super) fn correction_of(record: &Record) -> Result<i64, StoreFault> {
     read.ok_or_else(|| StoreFault::Broken("the correction of the store's clock cannot be read".to_owned()))
 }
 
-/// Returns what other gates ask of the clock of the store.
+/// Returns what other gates ask of the clock of the store. The heartbeats of one whose own clock is behind look old.
 fn questions(node: &Node, heard: &HeartbeatReply) -> Vec<String> {
-    let others = heard.members.iter().filter(|member| member.node != node.id && heard.is_live(member));
-    others.filter_map(|member| NodeFacts::read(&member.told)?.asks).collect()
+    others(node, heard).filter_map(|member| NodeFacts::read(&member.told)?.asks).collect()
+}
+
+fn others<'a>(node: &'a Node, heard: &'a HeartbeatReply) -> impl Iterator<Item = &'a Member> {
+    heard.members.iter().filter(|member| member.node != node.id && !member.is_retired)
 }
 
 fn of_day(node: &Node) -> StoreTime {

@@ -1,4 +1,4 @@
-//! Clocks that a test sets, for processes that it starts: a time of day that leaps, and pauses of the machine.
+//! Clocks that a test sets, for processes that it starts: a time of day that leaps, pauses of the machine, and all clocks at once.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,14 @@ use tempfile::TempDir;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/false_clock.c");
 
 #[derive(Clone, Debug)]
-pub struct FalseClock(Arc<TempDir>, Arc<Mutex<(i64, u64)>>);
+pub struct FalseClock(Arc<TempDir>, Arc<Mutex<FalseTimes>>);
+
+#[derive(Debug, Default)]
+struct FalseTimes {
+    ahead: i64,
+    paused: u64,
+    all_ahead: u64,
+}
 
 impl FalseClock {
     /// One that is right.
@@ -24,19 +31,24 @@ impl FalseClock {
 
     /// Sets it ahead of the real time, or back.
     pub fn leap(&self, seconds: i64) {
-        self.set(|(ahead, _)| *ahead = seconds);
+        self.set(|times| times.ahead = seconds);
     }
 
     /// Pauses the machine once more: its time goes on meanwhile, and nothing runs.
     pub fn pause(&self, seconds: u64) {
-        self.set(|(_, paused)| *paused += seconds);
+        self.set(|times| times.paused += seconds);
     }
 
-    fn set(&self, change: impl FnOnce(&mut (i64, u64))) {
-        let mut clocks = self.1.lock().unwrap();
-        change(&mut clocks);
+    /// All its clocks leap ahead, also the one that measures durations.
+    pub fn leap_unseen(&self, seconds: u64) {
+        self.set(|times| times.all_ahead += seconds);
+    }
+
+    fn set(&self, change: impl FnOnce(&mut FalseTimes)) {
+        let mut times = self.1.lock().unwrap();
+        change(&mut times);
         // A process never reads half of it, so that all its clocks change at one moment.
-        std::fs::write(self.file("new"), format!("{} {}", clocks.0, clocks.1)).unwrap();
+        std::fs::write(self.file("new"), format!("{} {} {}", times.ahead, times.paused, times.all_ahead)).unwrap();
         std::fs::rename(self.file("new"), self.file("time")).unwrap();
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::freeze::{self, Forgotten, Freeze};
+use super::freeze::{Forgotten, Freeze};
 use super::gone::{self, GoneWord};
 use super::owner::Owner;
 use crate::audit::EntryKind;
@@ -112,13 +112,12 @@ impl ToldActs {
         }
     }
 
-    /// Returns the commits that make the freezes again that a store lacks.
-    pub fn freezes_again(&self, lacks: &LackedEntries, environment: Environment) -> Vec<Commit> {
+    /// Returns the freezes that a store lacks, each with who froze, and why.
+    pub fn lacked_freezes(&self, lacks: &LackedEntries) -> Vec<(Freeze, Owner, String)> {
         let lacked = self.freezes.iter().filter(|(_, told)| lacks.has(&told.node, told.number));
-        let again = lacked.filter_map(|(name, told)| {
-            Some(freeze::freeze(&Freeze::parse(name)?, environment, &told.person, &told.reason, &lacks.node))
-        });
-        again.collect()
+        let lacked =
+            lacked.filter_map(|(name, told)| Some((Freeze::parse(name)?, told.person.clone(), told.reason.clone())));
+        lacked.collect()
     }
 
     /// Returns the gates of which people said that they are gone, where a store lacks it, each with the commit that says so
@@ -189,7 +188,7 @@ mod tests {
     }
 
     fn again(told: &ToldActs, lacks: &LackedEntries) -> usize {
-        told.freezes_again(lacks, Environment::Production).len()
+        told.lacked_freezes(lacks).len()
     }
 
     #[test]

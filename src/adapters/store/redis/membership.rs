@@ -326,6 +326,11 @@ impl RedisStore {
         self.pace(environment).meet(journalled)
     }
 
+    /// Takes the clock of the Redis as right, as another gate finds it. Returns whether it did, as `meets_clock`.
+    pub fn takes_clock(&self, environment: Environment, journalled: i64) -> bool {
+        self.pace(environment).take_clock(journalled)
+    }
+
     /// Returns the stored time, and the clock of the Redis; this gate believes neither yet.
     pub async fn times(&self, environment: Environment) -> Result<(StoreTime, StoreTime), StoreFault> {
         let mut told = ReplyReader::of(self.look(environment, "times", &Words::default()).await?);

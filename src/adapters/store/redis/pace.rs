@@ -232,9 +232,19 @@ impl StorePace {
     /// of what was expected alike. Returns whether it did: not where the clock has another correction than this one of the
     /// journal.
     pub fn meet(&self, journalled: i64) -> bool {
+        self.go_on(journalled, |last, anchor| anchor.map_or_else(|| last.anchor(), |before| last.anchor_behind(before)))
+    }
+
+    /// Takes the clock that another gate finds right: what this one expected, and told the store, was wrong. Returns whether
+    /// it did, as `meet`.
+    pub fn take_clock(&self, journalled: i64) -> bool {
+        self.go_on(journalled, |last, _| ClockAnchor::new(last.clock, last.middle()))
+    }
+
+    fn go_on(&self, journalled: i64, from: impl FnOnce(ClockReading, Option<ClockAnchor>) -> ClockAnchor) -> bool {
         let mut state = self.state();
         let Some(last) = state.last.filter(|last| last.correction == journalled) else { return false };
-        let anchor = state.anchor.map_or_else(|| last.anchor(), |before| last.anchor_behind(before));
+        let anchor = from(last, state.anchor);
         state.anchor = Some(anchor);
         (state.leap, state.followed) = (None, None);
         // A stored time that no gate told is still to be put right.

@@ -201,10 +201,12 @@ end
 -- clock.
 local is_starting = shift ~= NONE
 clock = clock + skew + (is_starting and shift or 0)
--- A clock that leaps is not followed, nor is a stored time that no gate can have told.
+-- A clock that leaps ahead is not followed, nor is a stored time that no gate can have told. Of a clock that is behind
+-- nobody knows yet whether it was set back, or the caller's own leapt ahead: the time stands still until the gates have
+-- found out, and have corrected the clock that was set back.
 local followed, believed = clock, mark
 if expected ~= NONE then
-  followed = math.min(math.max(clock, expected - tolerance), expected + tolerance)
+  followed = math.min(clock, expected + tolerance)
   -- A gate that has just started goes by the time that others tell.
   believed = (is_starting or mark <= expected + tolerance + AHEAD) and mark or 0
 end
