@@ -111,9 +111,14 @@ impl Reload {
     async fn begin_now(&mut self, found: LoadedPolicies) {
         let version = found.policies.version().to_owned();
         self.proposal = Some(found);
-        let is_known = self.stored.follow().await.is_ok();
-        if is_known && version == self.in_force.now().policies.version() {
+        if let Ok(active) = self.stored.follow().await
+            && version == self.in_force.now().policies.version()
+        {
             self.proposal = None;
+            // Also where another gate put it in force: this folder does not come back with it by itself.
+            if let Err(error) = self.stored.propose(&version, number(active.as_ref())) {
+                self.not_archived(&error);
+            }
         }
         self.consider().await;
     }

@@ -28,6 +28,9 @@ fn guarded(setup: Setup, rules: &str) -> Setup {
     with(setup, rules).set("", "loosening", "two-people")
 }
 
+const OTHERS_THAN_THE_FOLDER_S: &str = "the policies in force are others than those of the folder, which were proposed before: \
+    change the folder to propose them again";
+
 pub(super) fn write(gate: &Gate, text: &str) {
     fs::write(gate.path("policies/everything.toml"), text).unwrap();
 }
@@ -243,12 +246,7 @@ fn two_folders_in_a_rolling_update_do_not_take_turns() {
     // The other folder is as it was, also for a gate that starts again, and for one that reads it again.
     let right = right.end().start();
     right.signal("HUP");
-    wait_until("its folder is read again", || {
-        lines(
-            &right,
-            "the policies in force are others than those of the folder, which were proposed before: change the folder to propose them again",
-        ) > 0
-    });
+    wait_until("its folder is read again", || lines(&right, OTHERS_THAN_THE_FOLDER_S) > 0);
     assert_eq!((version(&left), version(&right)), (second.clone(), second.clone()));
     assert_eq!([pay(&left, "r-2", "80").status, pay(&right, "r-3", "80").status], [200, 200]);
     // It comes after, with the same set: nothing changes.
@@ -262,6 +260,27 @@ fn two_folders_in_a_rolling_update_do_not_take_turns() {
         wait_until("the former set is in force", || version(gate) == first);
     }
     assert_eq!(pay(&left, "r-4", "80").status, 403);
+}
+
+#[test]
+fn a_folder_whose_set_another_gate_put_in_force_meanwhile_does_not_come_back_with_it() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"].map(|node| with(setup(&upstream, &redis.url(), node), TIGHT).start());
+    assert_eq!(pay(&left, "r-1", "20").status, 200);
+    // Both folders change while this gate is down; the other one puts the set in force.
+    let (first, right) = (version(&left), right.end());
+    write(&left, LOOSE);
+    wait_until("the set is in force", || version(&left) != first);
+    std::fs::write(right.path("policies/everything.toml"), LOOSE).unwrap();
+    let (second, right) = (version(&left), right.start().ready());
+    assert_eq!((version(&right), pay(&right, "r-2", "80").status), (second.clone(), 200));
+    // The other gate puts a stricter one in its place; this folder stays as it is.
+    write(&left, TIGHTER);
+    wait_until("the stricter set is in force", || version(&left) != second && version(&right) == version(&left));
+    let (third, times) = (version(&left), times_in_force(&left));
+    let right = right.end().start().ready();
+    wait_until("its folder is compared", || lines(&right, OTHERS_THAN_THE_FOLDER_S) > 0);
+    assert_eq!((version(&left), version(&right), times_in_force(&left)), (third.clone(), third, times));
 }
 
 /// A gate on a Redis that holds calls until one person agrees.
