@@ -1,8 +1,9 @@
 //! Whether the Redis refuses writes: each check of a connection sends a write that changes nothing.
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{RedisResult, Value};
+use ::redis::{ErrorKind, RedisError, RedisResult, Value};
 
+use crate::adapters::random::nonce;
 use crate::ledger::WriteRefusal;
 
 /// Returns the cause that an error code of the Redis names; for these codes nothing was written.
@@ -34,10 +35,14 @@ pub(super) async fn check(
     }
 }
 
+/// Asks whether the Redis answers, and whether the answer is to this question.
 pub(super) async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {
-    match ::redis::cmd("PING").query_async(connection).await {
+    let word = nonce().0;
+    match ::redis::cmd("PING").arg(&word).query_async::<String>(connection).await {
+        Ok(answered) if answered == word => Ok(()),
+        Ok(_) => Err(RedisError::from((ErrorKind::UnexpectedReturnType, "the answer belongs to another call"))),
         // A Redis that cannot save its data answers so; it still answers queries.
         Err(error) if error.code().and_then(refusal) == Some(WriteRefusal::Disk) => Ok(()),
-        answer => answer,
+        Err(error) => Err(error),
     }
 }

@@ -1,9 +1,11 @@
 //! Asks the script, and waits where an answer must be durable.
 
-use ::redis::Cmd;
-use ::redis::aio::MultiplexedConnection;
+use std::sync::atomic::Ordering;
 
-use super::call_head::ScriptHead;
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{Cmd, ErrorKind, RedisError, RedisResult};
+
+use super::call_head::{CallMark, ScriptHead};
 use super::generation::FoundDamage;
 use super::script_args::Words;
 use super::{DAMAGED, NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
@@ -17,11 +19,22 @@ const CALL_BYTES: usize = 112;
 /// How long the mark behind what was read stays.
 const MARK_SECONDS: u64 = 60;
 
+/// Returns the answer without the mark of its call. One with another mark belongs to another call: answers were lost between
+/// the Redis and this gate, and none on this connection is believed.
+fn own(mut told: ScriptReply, mark: CallMark) -> RedisResult<ScriptReply> {
+    match told.pop() {
+        Some(last) if last == mark => Ok(told),
+        _ => Err(RedisError::from((ErrorKind::UnexpectedReturnType, "the answer belongs to another call"))),
+    }
+}
+
 impl RedisStore {
-    fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> Cmd {
+    fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> (Cmd, CallMark) {
         let knowledge = self.beliefs.as_ref().map(|beliefs| (beliefs.node.as_str(), beliefs.known(environment, run)));
         let (node, (generation, highest)) = knowledge.unwrap_or_default();
+        let mark = self.calls.fetch_add(1, Ordering::Relaxed).to_le_bytes();
         let head = ScriptHead {
+            mark,
             clock: self.clock.as_ref().map(|clock| clock.now().as_microsecond()),
             told: self.told(environment),
             expected: self.pace(environment).expected(),
@@ -45,7 +58,7 @@ impl RedisStore {
         for word in words.all() {
             command.arg(word);
         }
-        command
+        (command, mark)
     }
 
     pub(super) async fn ask(
@@ -55,14 +68,15 @@ impl RedisStore {
         words: &Words,
     ) -> Result<ScriptReply, Unanswered> {
         let asked = async |mut connection: MultiplexedConnection, run: &str| {
-            let command = self.command(environment, run, operation, words);
-            match command.query_async(&mut connection).await {
+            let (command, mark) = self.command(environment, run, operation, words);
+            let answer = match command.query_async(&mut connection).await {
                 Err(error) if error.kind() == NO_SCRIPT => {
                     self.script.load_async(&mut connection).await?;
                     command.query_async(&mut connection).await
                 }
                 answer => answer,
-            }
+            };
+            own(answer?, mark)
         };
         let mends = self.mends(environment);
         self.heeded((environment, mends), self.shards.of(environment).ask(asked).await)
@@ -100,8 +114,9 @@ impl RedisStore {
     pub(super) async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<ScriptReply, Unanswered> {
         let Some(sure) = self.sure(environment) else { return self.ask(environment, "commit", words).await };
         let asked = async |connection, run: &str| {
-            let command = self.command(environment, run, "commit", words);
-            sure.ask(connection, &self.script, &command).await
+            let (command, mark) = self.command(environment, run, "commit", words);
+            let (told, counted) = sure.ask(connection, &self.script, &command).await?;
+            Ok((own(told, mark)?, counted))
         };
         let mends = self.mends(environment);
         let (answer, counted) =
@@ -126,8 +141,9 @@ impl RedisStore {
         };
         let words = words.number(MARK_SECONDS);
         let asked = async |connection, run: &str| {
-            let command = self.command(environment, run, operation, &words);
-            sure.ask(connection, &self.script, &command).await
+            let (command, mark) = self.command(environment, run, operation, &words);
+            let (told, counted) = sure.ask(connection, &self.script, &command).await?;
+            Ok((own(told, mark)?, counted))
         };
         let mends = self.mends(environment);
         let read = self.heeded((environment, mends), self.shards.of(environment).ask_alone(asked).await);

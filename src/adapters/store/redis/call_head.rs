@@ -6,12 +6,16 @@ use crate::ledger::StoreTime;
 /// Stands for a time that is not given.
 pub(super) const NO_TIME: f64 = f64::INFINITY;
 
-/// The bytes of six numbers and of the lengths of three texts.
-const NUMBERS: usize = 54;
+/// The bytes of the mark, of six numbers and of the lengths of three texts.
+const NUMBERS: usize = 62;
+
+/// Ends the answer to the call that begins with it, and no other.
+pub(super) type CallMark = [u8; 8];
 
 /// What each call of the script says first, in one argument.
 #[derive(Debug)]
 pub(super) struct ScriptHead<'c> {
+    pub mark: CallMark,
     /// The clock that replaces that of the Redis, in tests.
     pub clock: Option<i64>,
     /// The latest time that the caller was told.
@@ -43,6 +47,7 @@ impl ScriptHead<'_> {
         let texts = [self.node, self.generation, self.run];
         let length = texts.iter().map(|text| text.len()).sum::<usize>();
         let mut packed: Vec<u8> = Vec::with_capacity(length.saturating_add(NUMBERS));
+        packed.extend_from_slice(&self.mark);
         numbers.for_each(|number| packed.extend_from_slice(&number.to_le_bytes()));
         for text in texts {
             // What is cut off is not what the store has: the script refuses the call.
@@ -68,6 +73,7 @@ mod tests {
     fn a_head_has_its_numbers_and_then_its_texts() {
         let expected = ExpectedTime { at: StoreTime::of_micros(4), tolerance: 5, shift: Some(-6) };
         let head = ScriptHead {
+            mark: *b"one call",
             clock: None,
             told: StoreTime::of_micros(2),
             expected: Some(expected),
@@ -78,11 +84,12 @@ mod tests {
         };
         let numbers = |numbers: &[f64]| numbers.iter().copied().flat_map(f64::to_le_bytes).collect::<Vec<_>>();
         let texts: &[u8] = b"\x04\0left\0\0\x01\0r";
-        let wanted = [&numbers(&[2.0, 3.0, 4.0, 5.0])[..], texts, &numbers(&[f64::INFINITY, -6.0])].concat();
+        let wanted =
+            [b"one call", &numbers(&[2.0, 3.0, 4.0, 5.0])[..], texts, &numbers(&[f64::INFINITY, -6.0])].concat();
         assert_eq!(head.packed(), wanted);
         // Most calls have neither a clock nor a shift.
         let settled = ScriptHead { expected: None, ..head };
-        let wanted = [&numbers(&[2.0, 3.0, f64::INFINITY, f64::INFINITY])[..], texts].concat();
+        let wanted = [b"one call", &numbers(&[2.0, 3.0, f64::INFINITY, f64::INFINITY])[..], texts].concat();
         assert_eq!(settled.packed(), wanted);
     }
 }

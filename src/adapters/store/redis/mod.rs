@@ -31,7 +31,7 @@ pub mod script_args;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use ::redis::{ErrorKind, Script, ServerErrorKind};
 use async_trait::async_trait;
@@ -77,6 +77,8 @@ pub struct RedisStore {
     clock: Option<Arc<dyn Clock>>,
     /// The latest time that this process was told, in any environment. A gate, which expects a time, goes by that of each.
     told: AtomicI64,
+    /// The number of calls so far: each call ends with another mark.
+    calls: AtomicU64,
     /// The time of each environment, as this process was told it.
     production: StorePace,
     sandbox: StorePace,
@@ -108,6 +110,7 @@ impl RedisStore {
             script: Script::new(SCRIPT),
             clock: None,
             told: AtomicI64::new(0),
+            calls: AtomicU64::default(),
             production: StorePace::default(),
             sandbox: StorePace::default(),
             beliefs: None,

@@ -107,9 +107,11 @@ end
 -- What all operations share; infinite times are none. The time that the caller was told last, and the highest number of
 -- its own commits; the time that it expects, and how far the clock may differ from that; the calling node, the
 -- generation that it knows, empty if it knows none, and the run of this Redis. Few calls have more: the clock in tests,
--- and what the caller adds to the clock until it has compared the clock of its machine.
+-- and what the caller adds to the clock until it has compared the clock of its machine. Before all that stands a mark,
+-- which ends the answer: on a connection that lost an answer the caller would take the next one for it.
 local NONE = math.huge
-local told_before, highest, expected, tolerance, asker, known, met, more = struct.unpack('<ddddHc0Hc0Hc0', ARGV[2])
+local call_mark, told_before, highest, expected, tolerance, asker, known, met, more =
+  struct.unpack('<c8ddddHc0Hc0Hc0', ARGV[2])
 local clock, shift = NONE, NONE
 if more <= #ARGV[2] then
   clock, shift = struct.unpack('<dd', ARGV[2], more)
@@ -200,15 +202,17 @@ end
 -- Until a starting gate has compared the clock of its machine, it goes on from the last known time: it shifts the
 -- clock.
 local is_starting = shift ~= NONE
-clock = clock + skew + (is_starting and shift or 0)
+local unshifted = clock + skew
+clock = unshifted + (is_starting and shift or 0)
 -- A clock that leaps ahead is not followed, nor is a stored time that no gate can have told. Of a clock that is behind
 -- nobody knows yet whether it was set back, or the caller's own leapt ahead: the time stands still until the gates have
 -- found out, and have corrected the clock that was set back.
 local followed, believed = clock, mark
 if expected ~= NONE then
   followed = math.min(clock, expected + tolerance)
-  -- A gate that has just started goes by the time that others tell.
-  believed = (is_starting or mark <= expected + tolerance + AHEAD) and mark or 0
+  -- A gate that has just started goes by the time that others tell, who go by the clock.
+  local latest = math.max(expected, is_starting and unshifted or 0) + tolerance + AHEAD
+  believed = mark <= latest and mark or 0
 end
 local now = math.max(followed, believed, told_before)
 
@@ -819,6 +823,7 @@ if op == 'commit' then
   elseif answer[1] == 'stood' then
     answer[2] = reported(root, now, mark, is_sure)
   end
+  answer[#answer + 1] = call_mark
   return answer
 end
 
@@ -845,6 +850,7 @@ local function finish(is_well, answer, act)
     alter = redis.call
     act()
   end
+  answer[#answer + 1] = call_mark
   return answer
 end
 
@@ -1007,8 +1013,9 @@ local function member(packed)
 end
 
 -- The latest time that the store can tell of its own past, in microseconds: only somebody else wrote one that is an
--- hour ahead of all clocks at hand. That of the caller alone proves nothing, as its machine may have stood still.
-local latest_past = math.max(now, clock, mark) + 3600 * 1000000
+-- hour ahead of all clocks at hand. That of the caller alone proves nothing, as its machine may have stood still; nor does
+-- the stored one, which the same hand may have written.
+local latest_past = math.max(now, clock, unshifted) + 3600 * 1000000
 
 -- Returns what gates never write so: each a key, and a field of it where the others are right. What is left of it would
 -- end every heartbeat with an error that nobody mends.
@@ -1030,10 +1037,10 @@ local function damages()
     local number = tonumber(string.match(value, form))
     return number and number <= latest
   end
-  local function look(name, form, of_fields)
+  local function look(name, form, of_fields, latest)
     local all = read('HGETALL', name) or {}
     for i = 1, #all, 2 do
-      if not string.find(all[i], of_fields) or not is_right(all[i + 1], form, MAX_EXACT) then
+      if not string.find(all[i], of_fields) or not is_right(all[i + 1], form, latest or MAX_EXACT) then
         add(name, all[i])
       end
     end
@@ -1059,7 +1066,7 @@ local function damages()
     end
   end
   local of_node = '^%w[%w._-]*$'
-  local enrolled = look(':n', '^%S* (%d+) %S* %S* ', of_node)
+  local enrolled = look(':n', '^%S* (%d+) %S* %S* ', of_node, latest_past)
   look(':k', '^%S+ (%d+)$', of_node)
   look(':c', '^(%d+)$', of_node)
   look(':w', '^(%d+) ?%S*$', of_node)
@@ -1303,7 +1310,11 @@ local function beat()
     keep(asker, journal, has, was_retired)
   end
   redis.call('HSET', root .. ':c', asker, text(highest))
-  if forgot(seen) or not generation then
+  -- A loss that is known since a time to come would be waited for until then.
+  if lost and not is_starting and tonumber(lost) > math.max(now, unshifted) + AHEAD then
+    lost = nil
+  end
+  if forgot(seen) or not generation or lost_since ~= 0 then
     lost = lost or text(now)
     put_number(redis.call, 48, tonumber(lost))
     -- The other nodes that this one was told of, with their commits: the rebuild asks who has them.
