@@ -306,10 +306,12 @@ fn damage_that_is_gone_closes_nothing() {
     let paid = [pay(&gates[0])];
     all_have_it(&redis);
     let script = include_str!("../../src/adapters/store/redis/script.lua");
-    // No time, no commits, a node, no generation, and no run.
-    let head = format!("{}\u{1}\0x\0\0\0\0", "\0".repeat(32));
-    let says =
-        |what: [&str; 3]| redis.ask(&[&["EVAL", script, "1", ROOT, "distrust", &head], &what[..]].concat()).concat();
+    // The mark of the call, no time, no commits, a node, no generation, and no run.
+    let head = format!("one call{}\u{1}\0x\0\0\0\0", "\0".repeat(32));
+    let says = |what: [&str; 3]| {
+        let answer = redis.ask(&[&["EVAL", script, "1", ROOT, "distrust", &head], &what[..]].concat()).concat();
+        answer.strip_suffix("one call").expect("the mark of the call").to_owned()
+    };
     assert_eq!(says(["damaged", "", "-"]), "no");
     assert_eq!(says(["damaged", "another", "0"]), "no");
     assert_eq!(says(["contradicts", "another", ""]), "no");

@@ -5,6 +5,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+/// Stands in an answer for the mark of its call.
+pub const MARK: &str = "the-mark";
+
 #[derive(Debug)]
 pub struct Scripted {
     address: SocketAddr,
@@ -62,12 +65,25 @@ impl Script {
             let first_two = words.get(..2).and_then(|two| answers.get(&two.join(" ")));
             let answer = first_two.or_else(|| answers.get(&words[0])).cloned();
             drop(answers);
+            let answer = answer.unwrap_or_else(|| default_answer(&words)).replace(MARK, &mark(&words));
             self.asked.lock().unwrap().push(words);
-            if stream.write_all(answer.unwrap_or_else(|| "+OK\r\n".to_owned()).as_bytes()).is_err() {
+            if stream.write_all(answer.as_bytes()).is_err() {
                 return;
             }
         }
     }
+}
+
+fn default_answer(words: &[String]) -> String {
+    match words {
+        [ping, word] if ping == "PING" => format!("${}\r\n{word}\r\n", word.len()),
+        _ => "+OK\r\n".to_owned(),
+    }
+}
+
+/// Returns the mark with which a call of the store's script begins.
+fn mark(words: &[String]) -> String {
+    words.get(5).map(|head| head.chars().take(MARK.len()).collect()).unwrap_or_default()
 }
 
 fn words(reader: &mut BufReader<TcpStream>) -> Option<Vec<String>> {

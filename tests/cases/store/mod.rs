@@ -8,6 +8,7 @@ mod bounded;
 mod embedded;
 mod faults;
 mod ledger;
+mod lost_answers;
 mod property;
 pub(super) mod redis;
 mod sealed;

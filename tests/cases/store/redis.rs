@@ -13,14 +13,14 @@ use sluice::telemetry::Metrics;
 
 use super::asked::*;
 use crate::support::clock::{PATIENCE, Watch};
-use crate::support::scripted::Scripted;
+use crate::support::scripted::{MARK, Scripted};
 use crate::support::{Between, Redis};
 
 /// On a busy machine all takes its time.
-const LONG: Duration = Duration::from_secs(5);
+pub(super) const LONG: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(500);
 
-fn config(url: &str, timeout: Duration) -> RedisConfig {
+pub(super) fn config(url: &str, timeout: Duration) -> RedisConfig {
     let place = RedisPlace::Url(Secret::new(url.to_owned()));
     RedisConfig { place, ca_pem: None, timeout, nodes: 2, fence: None, demands: None }
 }
@@ -50,7 +50,7 @@ async fn opened(config: &RedisConfig) -> RedisStore {
     RedisStore::new(connection)
 }
 
-async fn tries(store: &RedisStore, name: &str) -> Result<Receipt, CommitError> {
+pub(super) async fn tries(store: &RedisStore, name: &str) -> Result<Receipt, CommitError> {
     store.commit(commit(vec![create(name, "one"), add(Index::Sending, name, secs(30))])).await
 }
 
@@ -75,7 +75,7 @@ async fn is_given_up(store: &RedisStore) {
     }
 }
 
-fn in_doubt<T: std::fmt::Debug>(outcome: Result<T, CommitError>) {
+pub(super) fn in_doubt<T: std::fmt::Debug>(outcome: Result<T, CommitError>) {
     assert!(matches!(outcome, Err(CommitError::Fault(StoreFault::InDoubt(_)))), "{outcome:?}");
 }
 
@@ -419,7 +419,7 @@ async fn a_write_is_fsynced_or_in_doubt() {
     );
     let allowed = ::redis::Script::new(include_str!("../../../src/adapters/redis/permissions.lua"));
     server.answers(&format!("EVALSHA {}", allowed.get_hash()), "*0\r\n");
-    server.answers("EVALSHA", &format!("*3\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n"));
+    server.answers("EVALSHA", &format!("*4\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n$8\r\n{MARK}\r\n"));
     server.answers("WAITAOF", "*2\r\n:1\r\n:0\r\n");
     let store = opened(&demanding(&server.url(), Durability::Fsynced)).await;
     assert_eq!(tries(&store, "a").await.unwrap().number().as_u64(), 1);
