@@ -5,7 +5,7 @@
 //!
 //! A gate that sees a leap asks the others. Only one that has read the clock of the store after it heard the question can deny
 //! the leap: what a gate said before it ended or stood still proves nothing. A gate whose leap is denied distrusts its own
-//! clock, and takes the time of the store; where that is far off, only once people say so.
+//! clock, and takes the time of the store; where that is far off, its money closes until people open it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(5);
 const ALIKE: Duration = Duration::from_secs(2);
 /// How much two readings of one clock may differ that gates made one soon after the other.
 const READ_WITHIN: Duration = Duration::from_secs(10);
-/// A gate takes a time that differs more from what it expects only once people say so.
+/// A gate whose own clock differs more pays again only once people say so.
 const MAX_OWN: Duration = Duration::from_secs(300);
 
 /// The leaps of the store's clock that this gate sees.
@@ -48,8 +48,6 @@ struct SeenLeap {
     /// What others repeat once they have read the clock of the store after it leapt.
     question: String,
     counts: bool,
-    /// Whether the journal has the money of this gate closed since.
-    is_gate_closed: bool,
 }
 
 /// What a gate says of the clock of the store.
@@ -80,10 +78,12 @@ pub struct OtherClocks {
 pub enum LeapConsequence {
     /// It goes on by its own clock.
     KeepsOwn,
+    /// The store's time goes on from the latest one, and so does this gate: its own clock may be ahead.
+    GoesOn,
     /// Its own clock is wrong.
     TakesTime,
-    /// Its own clock is wrong, by so much that people must say so.
-    TakesTimeByPeople,
+    /// Its own clock is wrong, by so much that its money closes until people open it.
+    TakesTimeAndCloses,
 }
 
 /// The gate's judgement of a leap that it sees.
@@ -143,14 +143,6 @@ impl LeapWatch {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).get(&environment).cloned().unwrap_or_default()
     }
 
-    /// Notes whether the journal has the money of this gate closed; returns whether people opened it since the leap.
-    pub(super) fn is_gate_opened(&self, environment: Environment, is_closed: bool) -> bool {
-        self.seen().get_mut(&environment).is_some_and(|seen| {
-            seen.is_gate_closed |= is_closed;
-            seen.is_gate_closed && !is_closed
-        })
-    }
-
     /// Notes that this gate took the clock that others find right: another leap is judged anew.
     pub(super) fn is_settled(&self, environment: Environment) {
         self.seen().remove(&environment);
@@ -178,7 +170,7 @@ impl LeapWatch {
         // One Redis has all environments, and this gate one monotonic clock.
         let counts_elsewhere =
             leaps.iter().any(|(other, seen)| *other != environment && seen.counts && is_alike(seen.leap, leap));
-        let first = || SeenLeap { leap, since: elapsed, question: nonce().0, counts: false, is_gate_closed: false };
+        let first = || SeenLeap { leap, since: elapsed, question: nonce().0, counts: false };
         let seen = leaps.entry(environment).or_insert_with(first);
         if !is_alike(seen.leap, leap) {
             // The clock leapt again: what was said of it before does not count.
@@ -233,7 +225,7 @@ impl Node {
                 }
                 Ok(LeapConsequence::KeepsOwn)
             }
-            LeapVerdict::OwnClock if leap.by > MAX_OWN => Ok(LeapConsequence::TakesTimeByPeople),
+            LeapVerdict::OwnClock if leap.by > MAX_OWN => Ok(LeapConsequence::TakesTimeAndCloses),
             LeapVerdict::OwnClock => {
                 tracing::error!(
                     %environment,
@@ -244,7 +236,8 @@ impl Node {
             }
             LeapVerdict::Counts => {
                 let reason = format!("the store's clock was {}", leap.text());
-                self.close_for_clock(environment, &reason, correction).await.map(|()| LeapConsequence::KeepsOwn)
+                self.close_for_clock(environment, &reason, correction).await?;
+                Ok(if leap.is_ahead { LeapConsequence::KeepsOwn } else { LeapConsequence::GoesOn })
             }
         }
     }

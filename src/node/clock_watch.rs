@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -52,6 +52,8 @@ pub struct ClockWatch {
     pub leaps: LeapWatch,
     /// How long the machine had been paused, in microseconds, when this gate met its store last.
     paused: AtomicU64,
+    /// The environments in which the money of this gate is to be closed, as its own clock was wrong by minutes.
+    to_close: Mutex<BTreeSet<Environment>>,
     /// The environments whose money waits until the clock of this machine is compared with a date of others.
     uncompared: watch::Sender<BTreeSet<Environment>>,
 }
@@ -118,6 +120,23 @@ impl ClockWatch {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner).remove(&environment);
     }
 
+    fn to_close(&self) -> MutexGuard<'_, BTreeSet<Environment>> {
+        self.to_close.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets nothing begin until the journal has that the money of this gate is closed.
+    pub(super) fn must_close(&self, environment: Environment) {
+        self.to_close().insert(environment);
+    }
+
+    pub(super) fn is_to_close(&self, environment: Environment) -> bool {
+        self.to_close().contains(&environment)
+    }
+
+    pub(super) fn has_closed(&self, environment: Environment) {
+        self.to_close().remove(&environment);
+    }
+
     /// Waits until the clock is compared; returns whether it was in time.
     pub(super) async fn compares_in_time(&self, environment: Environment) -> bool {
         let mut uncompared = self.uncompared.subscribe();
@@ -147,7 +166,8 @@ impl Node {
         }
         // The store's time may still be that of the last commit: whatever begins now would end too early.
         let may_begin = self.clocks.compares_in_time(intent.environment()).await;
-        (!may_begin).then_some(NotBegun::ClockDoubted)
+        let is_to_close = self.clocks.is_to_close(intent.environment());
+        (is_to_close || !may_begin).then_some(NotBegun::ClockDoubted)
     }
 }
 

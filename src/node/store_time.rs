@@ -65,7 +65,9 @@ impl Membership {
         } else {
             let correction = self.correction(node, environment).await?;
             self.follows_people(node, environment, correction)?;
-            if self.store.has_foreign_time(environment) {
+            // A gate whose own clock may be wrong says nothing of the stored time.
+            let sees_leap = self.store.compared_clock(environment).is_some_and(|compared| compared.leap.is_some());
+            if self.store.has_foreign_time(environment) && !sees_leap {
                 node.contradicted(environment, None, "it has a time that no gate can have told");
                 self.store.rights_time(environment).await?;
             }
@@ -99,17 +101,19 @@ impl Membership {
         let (own, right) = (self.store.compared_clock(environment), self.store.correction(environment));
         match node.judge_clock(environment, own, &others, right).await? {
             LeapConsequence::KeepsOwn => {}
+            LeapConsequence::GoesOn => self.store.goes_on_from_latest(environment),
             LeapConsequence::TakesTime => self.takes_clock(node, environment, correction).await?,
-            LeapConsequence::TakesTimeByPeople => {
-                let is_closed = self.replica.record(&Freeze::GateClock(node.id.clone()).key(environment))?.is_some();
-                if node.clocks.leaps.is_gate_opened(environment, is_closed) {
-                    self.takes_clock(node, environment, correction).await?;
-                } else if !is_closed {
-                    let why = "its monotonic clock differs by minutes from the clock of the store, which another gate finds right: \
-                               its machine was paused, or its clock is wrong";
-                    node.close_gate(environment, why).await?;
-                }
+            LeapConsequence::TakesTimeAndCloses => {
+                // INVARIANT: nothing begins here from now on until the journal has that the money of this gate is closed.
+                node.clocks.must_close(environment);
+                self.takes_clock(node, environment, correction).await?;
             }
+        }
+        if node.clocks.is_to_close(environment) {
+            let why = "its monotonic clock differed by minutes from the clock of the store, which another gate finds right: its machine \
+                       was paused, or its clock is wrong";
+            node.close_gate(environment, why).await?;
+            node.clocks.has_closed(environment);
         }
         Ok(())
     }

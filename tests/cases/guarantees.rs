@@ -203,7 +203,7 @@ const GUARANTEES: &[Guarantee] = &[
             "joining::where_no_gate_knows_what_was_before_people_open_money",
             "joining::a_gate_takes_no_snapshot_of_somebody_without_the_key",
             "clocks::a_gate_whose_clock_is_wrong_at_a_start_closes_its_own_money_only",
-            "clocks::a_gate_all_of_whose_clocks_leap_ahead_frees_no_limit",
+            "own_clocks::a_gate_all_of_whose_clocks_leap_ahead_frees_no_limit",
             "clocks::a_gate_whose_machine_was_paused_pays_nothing_until_it_has_met_the_store_again",
             "model::leaps::no_history_of_leaps_breaks_a_promise",
             "model::splits::no_history_of_splits_with_a_replica_breaks_a_promise",

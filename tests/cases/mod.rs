@@ -43,6 +43,8 @@ mod money_probe;
 mod model;
 pub(super) mod nodes;
 mod once;
+#[cfg(target_arch = "x86_64")]
+mod own_clocks;
 mod parameters;
 mod passage;
 mod policy;

@@ -98,8 +98,9 @@ impl World {
             };
             seen = if leap.is_some() { seen + 1 } else { 0 };
             match books.judge_clock(ENVIRONMENT, Some(own), &others, None).await {
-                Ok(LeapConsequence::KeepsOwn) => {}
-                Ok(LeapConsequence::TakesTime | LeapConsequence::TakesTimeByPeople) => {
+                // The store of this model goes on by itself.
+                Ok(LeapConsequence::KeepsOwn | LeapConsequence::GoesOn) => {}
+                Ok(LeapConsequence::TakesTime | LeapConsequence::TakesTimeAndCloses) => {
                     let wrong = format!("node {at} takes the time of a clock that leapt: {own:?}");
                     self.upstream.wrong.lock().unwrap().push(wrong);
                 }

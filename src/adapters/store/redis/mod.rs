@@ -22,6 +22,7 @@ mod pace;
 mod reader;
 mod rebuild;
 pub mod snapshot_parts;
+mod store_clock;
 mod stored_form;
 mod membership;
 mod durability;

@@ -128,7 +128,8 @@ impl StorePace {
         let passed = elapsed.saturating_sub(last.within.1);
         let clock = last.clock.plus(passed);
         let known = state.anchor.map(|anchor| anchor.expected(elapsed));
-        let expected = known.map_or(of_day, |known| known.max(of_day));
+        // A clock that is a little ahead at each start goes no further ahead with each.
+        let expected = if is_agreed { of_day } else { known.map_or(of_day, |known| known.max(of_day)) };
         let is_alike = clock.since(expected).max(expected.since(clock)) <= ALIKE_AT_START;
         let right = match known {
             _ if is_alike => clock,
@@ -204,12 +205,23 @@ impl StorePace {
         ahead.zip(last).is_some_and(|(since, now)| now.saturating_sub(since) >= AHEAD_FOR)
     }
 
-    /// Returns the correction with which the time of the store goes on as this gate expects it.
+    /// Returns the correction with which the time of the store goes on: as this gate expects it where the clock leapt ahead,
+    /// and from the latest time where the clock is behind, as this gate's own may be ahead.
     pub fn correction(&self) -> Option<i64> {
         let state = self.state();
         let (anchor, last) = (state.anchor?, state.last?);
         let uncorrected = last.clock.as_micros().saturating_sub(last.correction);
-        Some(anchor.expected(last.middle()).as_micros().saturating_sub(uncorrected))
+        let is_behind = state.leap.is_some_and(|leap| !leap.is_ahead);
+        let right = if is_behind { last.at } else { anchor.expected(last.middle()) };
+        Some(right.as_micros().saturating_sub(uncorrected))
+    }
+
+    /// Expects the time to go on from the latest one, with which the clock is being corrected.
+    pub fn go_on_from_latest(&self) {
+        let mut state = self.state();
+        if let Some(last) = state.last {
+            (state.anchor, state.leap) = (Some(ClockAnchor::new(last.at, last.middle())), None);
+        }
     }
 
     /// Whether the clock of the store has had another correction than this one of the journal for a while, and the journal has
