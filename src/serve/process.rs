@@ -119,6 +119,8 @@ impl Process {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("serving")
+            // Each keeps memory of its own. What waits for the disk for long takes half of them at most.
+            .max_blocking_threads(16)
             .enable_all()
             .build()
             .map_err(StartError::Runtime)?;
