@@ -187,6 +187,11 @@ const GUARANTEES: &[Guarantee] = &[
                 "A payment that it forgets, and that no journal has, may be made twice.",
             ),
             (
+                "A gate, a primary and a replica for which its commits wait (`durability`) do not stand on one machine.",
+                "Where that machine stands still, its clocks do not show it and another Redis is promoted meanwhile, the gate may \
+                 send calls that wait in its sockets before it hears of the new primary.",
+            ),
+            (
                 "The monotonic clock of a gate's machine goes right, or the clock of the Redis does. An embedded store has the \
                  first alone.",
                 "Limits are free, and requestIds forgotten, too early.",
