@@ -118,10 +118,10 @@ def try_attacks(report: Report, gate: KillableGate) -> None:
 def many_values() -> Iterator[tuple[str, bytes, set[int]]]:
     """Names bodies that are many times their size once they are read, and the statuses of their answers."""
     rules = b'{"requestId":"x1","chain":"BASE","includeServiceFee":false,"rules":['
-    yield "settlement-rules", rules + b"{}," * 340_000 + b"{}]}", {400}
+    yield "settlement-rules", rules + b"{}," * 340_000 + b"{}]}", {400, 503}
     yield "settlement-rules", rules + b"{}," * 16_000 + b"{}]}", {400, 503}
     user = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"
-    yield user, b'{"metadata":[' + b'{"a":0},' * 125_000 + b"{}]}", {400}
+    yield user, b'{"metadata":[' + b'{"a":0},' * 125_000 + b"{}]}", {400, 503}
     yield user, b'{"metadata":[' + b'{"a":0},' * 8_000 + b"{}]}", {200, 400, 502, 503}
 
 
