@@ -25,8 +25,8 @@ use crate::ledger::{NodeId, Number, Outstanding, StoreTime};
 /// The version of the format.
 pub const FORMAT: u64 = 1;
 /// An entry is one level deeper in its line than by itself.
-const ENTRY: Limits = Limits { depth: 64, number_length: 64, plain_numbers: false };
-const LINE: Limits = Limits { depth: 65, number_length: 64, plain_numbers: false };
+const ENTRY: Limits = Limits::ANSWER;
+const LINE: Limits = Limits { depth: 65, ..Limits::ANSWER };
 
 /// The highest number of each environment.
 pub type Highest = BTreeMap<Environment, u64>;

@@ -13,6 +13,8 @@ use crate::base::word_enum::word_enum;
 
 /// The most violations that one answer names.
 const MAX_VIOLATIONS: usize = 32;
+/// The most values whose violations are all collected.
+const FEW_VALUES: usize = 1_024;
 /// The longest name of an unknown field that is repeated to its sender.
 const LONGEST_NAME: usize = 64;
 
@@ -89,12 +91,17 @@ impl Contract {
         self.validator.is_valid(value)
     }
 
-    /// Returns every violation, in the order of the schema.
+    /// Returns the violations, by their places. The validator collects all of them before it hands out one, so that of
+    /// a value of many only the first is looked for.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         if self.accepts(value) {
             return Vec::new();
         }
-        let mut all: Vec<Violation> = self.validator.iter_errors(value).flat_map(|e| described(&e)).collect();
+        let mut all: Vec<Violation> = if values_left(value, FEW_VALUES).is_some() {
+            self.validator.iter_errors(value).flat_map(|e| described(&e)).collect()
+        } else {
+            self.validator.validate(value).err().iter().flat_map(described).collect()
+        };
         all.sort_by(|a, b| a.pointer.cmp(&b.pointer));
         all.dedup();
         all.truncate(MAX_VIOLATIONS);
@@ -120,6 +127,16 @@ impl fmt::Debug for Contract {
 /// The base URI under which the schema files know one another.
 pub(super) const BASE: &str = "sluice:///";
 
+/// Returns how many of `most` values are left behind this one; `None` if it has more.
+fn values_left(value: &Value, most: usize) -> Option<usize> {
+    let left = most.checked_sub(1)?;
+    match value {
+        Value::Array(items) => items.iter().try_fold(left, |left, item| values_left(item, left)),
+        Value::Object(members) => members.values().try_fold(left, |left, member| values_left(member, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(left),
+    }
+}
+
 fn described(error: &ValidationError<'_>) -> Vec<Violation> {
     let pointer = error.instance_path().to_string();
     let keyword = error.kind().keyword().to_owned();
@@ -130,7 +147,7 @@ fn described(error: &ValidationError<'_>) -> Vec<Violation> {
                 let shown: String = name.chars().take(LONGEST_NAME).collect();
                 Violation::new(format!("{pointer}/{}", escape(&shown)), &keyword, "no field of this name")
             };
-            unexpected.iter().map(unknown).collect()
+            unexpected.iter().take(MAX_VIOLATIONS).map(unknown).collect()
         }
         kind => vec![Violation::new(pointer, &keyword, expected(kind))],
     }
@@ -192,5 +209,24 @@ fn form(format: &str) -> String {
         "date" => "a date, YYYY-MM-DD".to_owned(),
         "date-time" => "an ISO 8601 date-time".to_owned(),
         other => format!("text in the format {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_value_of_many_violations_no_more_are_collected_than_are_told() {
+        let items =
+            json!({ "items": { "required": ["a", "b"], "additionalProperties": false, "properties": { "a": true } } });
+        let contract = Contract::within(&json!({ "list": items }), "#/list").unwrap();
+        let told = |item: Value, count: usize| contract.violations(&Value::Array(vec![item; count]));
+        assert_eq!((told(json!({}), 3).len(), told(json!({}), 600).len()), (6, MAX_VIOLATIONS));
+        let of_many = told(json!({}), 2_000);
+        assert_eq!(of_many, [Violation::new("/0", "required", "the field \"a\"")]);
+        let unknown: Value = (0..2_000).map(|at| (format!("n{at}"), Value::Null)).collect();
+        assert!(!told(unknown, 1).is_empty());
+        assert_eq!(told(json!({"a": 1}), 0), []);
     }
 }

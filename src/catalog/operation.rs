@@ -104,6 +104,9 @@ pub struct Parameter {
     pub contract: Contract,
 }
 
+/// The most values of an answer of which a tree is made to name the place of a violation.
+const MOST_TO_NAME: usize = 4_096;
+
 /// An answer that the contract documents.
 #[derive(Debug)]
 pub struct AnswerContract {
@@ -118,8 +121,13 @@ pub struct AnswerContract {
 impl AnswerContract {
     /// Returns the first violation in an answer. One that is as documented is read without building a tree.
     pub fn first_violation(&self, answer: &[u8]) -> Option<Violation> {
-        match FlatJson::parse(answer, Limits::ANSWER) {
+        match FlatJson::parse(answer, Limits::UPSTREAM) {
             Ok(flat) if self.flat.accepts(&flat) => None,
+            Ok(flat) if flat.count() > MOST_TO_NAME => Some(Violation::new(
+                "",
+                "schema",
+                "what the contract documents; the answer is too large to name the place",
+            )),
             Ok(flat) => self.contract.violations(&flat.root().to_tree()).into_iter().next(),
             Err(error) => Some(Violation::new("", "json", error.to_string())),
         }

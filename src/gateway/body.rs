@@ -7,10 +7,14 @@ use tokio::time::timeout;
 
 use super::Gate;
 use crate::adapters::rate::RoomShare;
+use crate::base::json::{Limits, TREE_BYTES_A_VALUE, count_values};
 use crate::stations::admit::Caller;
 use crate::stations::check::CheckRefusal;
 use crate::stations::claim::Owner;
 use crate::stations::reply::Refusal;
+
+/// The values of a body that the call itself has memory for.
+const FREE_VALUES: usize = 16;
 
 /// Reads the body; the share holds its room until the body is no longer needed.
 pub(super) async fn whole(
@@ -43,7 +47,7 @@ async fn read_pieces(session: &mut Session, mut arriving: ArrivingBody) -> Resul
     while let Some(piece) = session.read_request_body().await.map_err(|_| Refusal::BodyBroken)? {
         arriving.add(&piece)?;
     }
-    Ok((Bytes::from(arriving.bytes), arriving.room))
+    arriving.whole()
 }
 
 /// A body while it arrives. Memory and room are taken for bytes that came, not for a length that the caller states.
@@ -72,5 +76,16 @@ impl ArrivingBody {
         }
         self.bytes.extend_from_slice(piece);
         Ok(())
+    }
+
+    /// Takes the room of the tree that the body is read to, too; where the room is small, no more than a caller gets who
+    /// is alone.
+    fn whole(mut self) -> Result<(Bytes, RoomShare<Owner>), Refusal> {
+        let values = count_values(&self.bytes).min(Limits::REQUEST.values).saturating_sub(FREE_VALUES);
+        let most = self.room.most_alone().saturating_sub(self.room.units());
+        if !self.room.grow(values.saturating_mul(TREE_BYTES_A_VALUE).min(most)) {
+            return Err(Refusal::NoRoom);
+        }
+        Ok((Bytes::from(self.bytes), self.room))
     }
 }

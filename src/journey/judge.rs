@@ -57,7 +57,7 @@ fn report(egress: &Egress, node: &Node, operation: &Operation, outcome: &Outcome
         }
         Outcome::NotExecuted(NotExecuted::Refused { status, body: Some(body), .. })
         | Outcome::Unknown(Doubt::Answered { status: status @ 400..500, body: Some(body), .. }) => {
-            let Ok(body) = json::parse(body, Limits::ANSWER) else { return };
+            let Ok(body) = json::parse(body, Limits::UPSTREAM_TREE) else { return };
             let code = code(&body);
             if operation.refusals.listing(*status, code) == Listing::Unlisted {
                 node.metrics.unlisted(environment, operation.id.as_str(), *status, code);

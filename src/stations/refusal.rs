@@ -38,7 +38,7 @@ pub(super) fn is_proof(operation: &Operation, terms: ProofTerms, status: u16, bo
     if matches!(status, 401 | 429) && !terms.is_direct {
         return false;
     }
-    let Ok(body) = json::parse(body, Limits::ANSWER) else { return false };
+    let Ok(body) = json::parse(body, Limits::UPSTREAM_TREE) else { return false };
     match operation.refusals.listing(status, code(&body)) {
         Listing::ProvesByCode => true,
         Listing::ProvesByStatus => !is_of_a_repeat(&body),

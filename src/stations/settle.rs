@@ -121,7 +121,7 @@ fn disbelief(
         return Some(violation);
     }
     let AnswerBody::Complete(body) = body else { return None };
-    let answer = match FlatJson::parse(body, Limits::ANSWER) {
+    let answer = match FlatJson::parse(body, Limits::UPSTREAM) {
         Ok(answer) => answer,
         Err(error) => return Some(Violation::new("", "json", error.to_string())),
     };

@@ -28,6 +28,8 @@ fn text_that_is_not_one_plain_json_value_is_refused() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
     let deep = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+    // The value itself, its member, and items.
+    let many = |commas: usize| format!("{{\"a\":[{}0]}}", "0,".repeat(commas));
     let rows: Vec<(&str, Vec<u8>, &str)> = vec![
         ("empty", b"".to_vec(), "is empty"),
         ("white space", b" \n".to_vec(), "is empty"),
@@ -49,6 +51,8 @@ fn text_that_is_not_one_plain_json_value_is_refused() {
         ("control in a string", b"{\"a\":\"\x01\"}".to_vec(), "control character"),
         ("bad escape", br#"{"a":"\x41"}"#.to_vec(), "escape"),
         ("33 deep", deep(33).into_bytes(), "nested too deep"),
+        ("many values", many(16_382).into_bytes(), "more than 16384 values"),
+        ("many objects", format!("[{}", "{},".repeat(340_000)).into_bytes(), "more than 16384 values"),
         ("very deep", "[".repeat(500_000).into_bytes(), "nested too deep"),
         ("exponent", b"{\"a\":1e2}".to_vec(), "exponent"),
         ("huge exponent", b"{\"a\":1E400}".to_vec(), "exponent"),
@@ -67,8 +71,10 @@ fn text_that_is_not_one_plain_json_value_is_refused() {
         assert_refused(what, &update().json(body).send(gate.production()), 400, "INVALID_JSON", reason);
     }
     assert!(upstream.seen().is_empty());
-    let good = update().json(deep(32)).send(gate.production());
-    assert_eq!(good.status, 200, "{good}");
+    for good in [deep(32), many(16_381)] {
+        let good = update().json(good).send(gate.production());
+        assert_eq!(good.status, 200, "{good}");
+    }
     assert_eq!(update().json("{\"a\":123456789012345}").send(gate.production()).status, 200);
 }
 

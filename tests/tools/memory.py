@@ -3,10 +3,10 @@
 Usage: `python tests/tools/memory.py SLUICE [--long]`.
 
 Callers of several addresses open as many connections as they get and leave them idle; send half heads; take no
-answers of 4 MiB; send bodies that do not end. The gate stays within the memory that
-deploy/kubernetes/base/kubernetes.yaml allows it, and gives the memory back. Then swaps are made (short: 3,000, long:
-300,000), the gate is killed, and its next start takes little memory. The bound is the container's: it counts the
-program, its heap and its stacks.
+answers of 4 MiB; send bodies that do not end, and bodies of as many small values as fit. The gate stays within the
+memory that deploy/kubernetes/base/kubernetes.yaml allows it, and gives the memory back. Then swaps are made (short:
+3,000, long: 300,000), the gate is killed, and its next start takes little memory. The bound is the container's: it
+counts the program, its heap and its stacks.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 
 from gate import TOKEN, start_simulator, wait_until
@@ -32,6 +33,9 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 # Addresses of this machine that stand for callers; one alone may not take all places.
 CALLERS = [f"127.0.0.{at}" for at in range(2, 12)]
 IDLE = 4_096
+BODIES = 16
+# A body of the most values takes 10 MB, and the room for bodies lets few of them in.
+BODIES_KIB = 128 * 1024
 STALLED = 300
 # Memory that was given back may stay mapped for a while.
 BACK_SECONDS = 90
@@ -111,6 +115,37 @@ def try_attacks(report: Report, gate: KillableGate) -> None:
     report.check_that("memory is given back in the end", is_back, (usage.memory_kib("VmRSS"), rest))
 
 
+def many_values() -> Iterator[tuple[str, bytes, set[int]]]:
+    """Names bodies that are many times their size once they are read, and the statuses of their answers."""
+    rules = b'{"requestId":"x1","chain":"BASE","includeServiceFee":false,"rules":['
+    yield "settlement-rules", rules + b"{}," * 340_000 + b"{}]}", {400, 503}
+    yield "settlement-rules", rules + b"{}," * 16_000 + b"{}]}", {400, 503}
+    user = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"
+    yield user, b'{"metadata":[' + b'{"a":0},' * 125_000 + b"{}]}", {400, 503}
+    yield user, b'{"metadata":[' + b'{"a":0},' * 8_000 + b"{}]}", {200, 400, 502, 503}
+
+
+def send_body(port: int, name: str, body: bytes) -> int:
+    path = f"/v2/virtual-accounts/{name}" if name == "settlement-rules" else f"/v2/users/{name}"
+    headers = {"Authorization": TOKEN, "Content-Type": "application/json"}
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("POST", path, body, headers)
+        return connection.getresponse().status
+
+
+def try_many_values(report: Report, gate: KillableGate) -> None:
+    usage = ProcessUsage(gate.child.pid)
+    usage.reset_peak()
+    most = usage.memory_kib("VmRSS") + BODIES_KIB
+    for name, body, expected in many_values():
+        with ThreadPoolExecutor(BODIES) as callers:
+            statuses = set(callers.map(send_body, [int(gate.port)] * BODIES, [name] * BODIES, [body] * BODIES))
+        report.check_that(f"{name}: bodies of many values are answered", statuses <= expected, statuses)
+    peak = usage.memory_kib("VmHWM")
+    print(f"{BODIES} bodies of many values at once: at most {peak >> 10} MiB of {most >> 10}", flush=True)
+    report.check_that("bodies of many values take little memory", peak <= most, (peak, most))
+
+
 def probe_address(gate: KillableGate) -> tuple[str, int]:
     for line in gate.logs[-1]:
         if line.get("message") == "listening for probes":
@@ -162,6 +197,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
         gate = KillableGate(arguments.binary, upstream.address, Path(folder))
         gate.start()
+        try_many_values(report, gate)
         try_attacks(report, gate)
         report.check_that("the gate ends in order", gate.stop() == 0, "it does not")
     try_many_claims(report, arguments.binary, 300_000 if arguments.long else 3_000)

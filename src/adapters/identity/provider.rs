@@ -134,7 +134,7 @@ impl Provider {
             400 => return Err(ProviderFault::Code),
             status => return Err(ProviderFault::Status(status)),
         }
-        let answer = json::parse(&whole, Limits::ANSWER).map_err(|_| ProviderFault::Form("token"))?;
+        let answer = json::parse(&whole, Limits::UPSTREAM_TREE).map_err(|_| ProviderFault::Form("token"))?;
         let token = answer.get("id_token").and_then(Value::as_str).ok_or(ProviderFault::Form("token"))?;
         Ok(Secret::new(token.to_owned()))
     }
@@ -184,7 +184,7 @@ impl fmt::Debug for Provider {
 }
 
 fn parse_discovery(document: &[u8], issuer: &str) -> Result<Discovery, ProviderFault> {
-    let told = json::parse(document, Limits::ANSWER).map_err(|_| ProviderFault::Form("document"))?;
+    let told = json::parse(document, Limits::UPSTREAM_TREE).map_err(|_| ProviderFault::Form("document"))?;
     if told.get("issuer").and_then(Value::as_str) != Some(issuer) {
         return Err(ProviderFault::Issuer);
     }

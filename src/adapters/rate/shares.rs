@@ -68,6 +68,11 @@ impl<K: Clone + Debug + Eq + Hash> RoomShare<K> {
     pub fn units(&self) -> usize {
         self.units
     }
+
+    /// The most that the user can hold while nobody else holds any.
+    pub fn most_alone(&self) -> usize {
+        (self.room.all / 2).min(self.room.of_one)
+    }
 }
 
 impl<K: Eq + Hash> Drop for RoomShare<K> {

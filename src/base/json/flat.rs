@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Number, Value};
 
-use super::reader::{JsonError, JsonFaultKind, JsonReader, Limits};
+use super::limits::Limits;
+use super::reader::{JsonError, JsonFaultKind, JsonReader};
 
 /// Up to this many members, an object's names are compared one by one.
 const FEW_MEMBERS: usize = 16;
@@ -87,6 +88,11 @@ impl<'t> FlatJson<'t> {
             stored: FlatStored::Text(Cow::Owned(text.to_owned())),
             end: 1,
         });
+    }
+
+    /// How many values it has.
+    pub fn count(&self) -> usize {
+        self.entries.len()
     }
 
     pub fn root(&self) -> FlatValue<'_> {

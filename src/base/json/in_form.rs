@@ -2,7 +2,8 @@
 //!
 //! What this does not recognize may still be in that form; who asks then reads the tree, and writes it.
 
-use super::reader::{Limits, plain_length};
+use super::limits::Limits;
+use super::reader::plain_length;
 
 /// How many members most objects have at most.
 const MEMBERS: usize = 20;

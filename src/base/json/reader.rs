@@ -4,24 +4,10 @@ use std::borrow::Cow;
 
 use thiserror::Error;
 
+use super::limits::Limits;
+
 /// The member of a record that states its format.
 pub(super) const FORMAT: &str = "format";
-
-/// The bounds of the parser.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    pub depth: usize,
-    pub number_length: usize,
-    /// Refuses numbers that float and integer parsers would read differently.
-    pub plain_numbers: bool,
-}
-
-impl Limits {
-    /// For callers' bodies.
-    pub const REQUEST: Limits = Limits { depth: 32, number_length: 32, plain_numbers: true };
-    /// For upstream's answers and Sluice's own files.
-    pub const ANSWER: Limits = Limits { depth: 64, number_length: 64, plain_numbers: false };
-}
 
 /// The reasons why a text is not one JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -48,6 +34,8 @@ pub enum JsonFaultKind {
     ControlInString,
     #[error("arrays and objects are nested too deep")]
     TooDeep,
+    #[error("more than {most} values, each item and each member counted; send fewer in one call")]
+    TooManyValues { most: usize },
     #[error("a number is not written as JSON writes numbers")]
     BadNumber,
     #[error("a number is too long")]
@@ -80,6 +68,8 @@ pub(super) struct JsonReader<'t> {
     /// The offset in bytes. Slices of the text begin and end beside an ASCII character.
     at: usize,
     depth: usize,
+    /// The values that began so far.
+    values: usize,
     limits: Limits,
     /// The format that the outermost object must state, until that object begins.
     pub(super) format: Option<u64>,
@@ -93,7 +83,7 @@ impl<'t> JsonReader<'t> {
             return Err(located(text, 0, JsonFaultKind::ByteOrderMark));
         }
         let text = std::str::from_utf8(text).map_err(|e| located(text, e.valid_up_to(), JsonFaultKind::NotUtf8))?;
-        Ok(JsonReader { text, at: 0, depth: 0, limits, format: None, is_record: false })
+        Ok(JsonReader { text, at: 0, depth: 0, values: 1, limits, format: None, is_record: false })
     }
 
     pub(super) fn offset(&self) -> usize {
@@ -147,6 +137,10 @@ impl<'t> JsonReader<'t> {
             self.expect(b',')?;
             self.skip_space();
         }
+        if self.values >= self.limits.values {
+            return Err(JsonFaultKind::TooManyValues { most: self.limits.values });
+        }
+        self.values = self.values.saturating_add(1);
         Ok(true)
     }
 

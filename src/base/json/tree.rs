@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::reader::{JsonError, JsonFaultKind, JsonReader, Limits};
+use super::limits::Limits;
+use super::reader::{JsonError, JsonFaultKind, JsonReader};
 
 /// Reads one JSON value.
 pub fn parse(text: &[u8], limits: Limits) -> Result<Value, JsonError> {

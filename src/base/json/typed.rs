@@ -7,7 +7,8 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, Deserialize, Deserializer, Expected, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::reader::{FORMAT, JsonError, JsonFaultKind, JsonReader, Limits};
+use super::limits::Limits;
+use super::reader::{FORMAT, JsonError, JsonFaultKind, JsonReader};
 use super::typed_fault::{PathStep, TypedFault, expected_kind};
 use super::typed_items::{ArrayItems, ItemState, NumberAsWritten, ObjectMembers, SeenNames};
 

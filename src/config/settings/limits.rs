@@ -7,15 +7,16 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "body_bytes",
         kind: SettingKind::Number { least: 1, most: 67_108_864, unit: "bytes", slot: |w| &mut w.body_bytes },
         absent: Absent::Means("1_048_576"),
-        doc: "The maximum size of a request body; a larger one is refused with 413.",
+        doc: "The maximum size of a request body; a larger one is refused with 413, and one of more than 16,384 JSON values\n\
+              with 400.",
     },
     Setting {
         name: "bodies_bytes",
         kind: SettingKind::Number { least: 1, most: 17_179_869_184, unit: "bytes", slot: |w| &mut w.bodies_bytes },
         absent: Absent::Means("67_108_864"),
-        doc: "The maximum size of all request bodies in memory. Each environment has an equal part, in which a caller\n\
-              may take as much as stays free for the others; beyond it, writes of this caller are refused with 503\n\
-              for a moment. At least twice `body_bytes` for each environment.",
+        doc: "The maximum size of all request bodies in memory, read and unread. Each environment has an equal part, in\n\
+              which a caller may take as much as stays free for the others; beyond it, writes of this caller are\n\
+              refused with 503 for a moment. At least twice `body_bytes` for each environment.",
     },
     Setting {
         name: "holds",
@@ -35,7 +36,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "calls",
         kind: SettingKind::Number { least: 2, most: 1_000_000, unit: "calls", slot: |w| &mut w.calls },
-        absent: Absent::Means("4_096"),
+        absent: Absent::Means("1_024"),
         doc: "The maximum number of calls of an environment in progress at this gate. A caller may have as many as stay\n\
               free for the others, alone half of them; further ones are refused with 503 for a moment.",
     },

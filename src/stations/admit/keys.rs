@@ -67,7 +67,7 @@ pub enum KeyFault {
 impl KeySet {
     /// Reads a JSON Web Key Set. Keys of unknown kinds and keys that are not for signatures are skipped.
     pub fn from_jwks(text: &[u8]) -> Result<KeySet, KeyFault> {
-        let set = json::parse(text, Limits::ANSWER).map_err(KeyFault::Json)?;
+        let set = json::parse(text, Limits::UPSTREAM_TREE).map_err(KeyFault::Json)?;
         let listed = set.get("keys").and_then(Value::as_array).ok_or(KeyFault::NotASet)?;
         if listed.len() > MAX_KEYS {
             return Err(KeyFault::TooMany);

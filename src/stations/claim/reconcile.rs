@@ -45,7 +45,7 @@ pub enum RecordMismatch {
 
 /// Reads a page of records; `None` where it is none.
 pub fn page_of(reconcile: &Reconcile, request_id: &str, page: &[u8]) -> Option<RecordPage> {
-    let page = json::parse(page, Limits::ANSWER).ok()?;
+    let page = json::parse(page, Limits::UPSTREAM_TREE).ok()?;
     let records = reconcile.records.get(&page)?.as_array()?;
     let oldest = records.last().and_then(|last| details(reconcile, last).get("createdAt")?.as_str());
     Some(RecordPage {

@@ -55,7 +55,7 @@ pub struct ListedPage {
 
 /// Reads a page of at most `most` records; `None` where it is none.
 pub fn listed_page(operation: &Operation, follow: &Follow, page: &[u8], most: usize) -> Option<ListedPage> {
-    let page = json::parse(page, Limits::ANSWER).ok()?;
+    let page = json::parse(page, Limits::UPSTREAM_TREE).ok()?;
     let items = follow.records.get(&page)?.as_array()?;
     if items.len() > most {
         return None;
@@ -72,7 +72,7 @@ pub fn listed_page(operation: &Operation, follow: &Follow, page: &[u8], most: us
 
 /// Returns upstream's name of the payment that an answer tells, where it does.
 pub fn answered_id(follow: &Follow, answer: &[u8]) -> Option<String> {
-    name(follow, &json::parse(answer, Limits::ANSWER).ok()?)
+    name(follow, &json::parse(answer, Limits::UPSTREAM_TREE).ok()?)
 }
 
 fn name(follow: &Follow, record: &Value) -> Option<String> {

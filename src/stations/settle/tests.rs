@@ -94,6 +94,22 @@ fn a_success_is_believed_if_it_is_the_answer_to_this_call() {
 }
 
 #[test]
+fn a_success_of_more_values_than_are_read_is_unknown() {
+    let with = |count: usize| {
+        let mut answer = swap(json!({"id": ID, "requestId": OURS}));
+        answer["more"] = json!(vec![0; count]);
+        word_of("createSwap", 200, &answer)
+    };
+    assert_eq!((with(130_000), with(131_072)), ("executed", "unknown"));
+    // Of one that is read, and is no record of this call, no tree is made.
+    let other = json!({"more": vec![json!({"a": 0}); 60_000]});
+    let catalog = shipped();
+    let told = settled(&catalog, "createSwap", DIRECT, 200, "application/json", complete(&other.to_string()));
+    let Outcome::Unknown(Doubt::Unbelieved { violation, .. }) = told else { panic!("{told:?}") };
+    assert_eq!(violation.keyword, "schema", "{violation:?}");
+}
+
+#[test]
 fn a_success_must_be_the_record_that_the_path_names() {
     let details = |id: &str| swap(json!({ "id": id }));
     for (operation, ours, theirs) in

@@ -111,6 +111,35 @@ fn two_callers_at_their_limits_leave_room_for_a_third() {
     drop(holding);
 }
 
+#[test]
+fn a_body_takes_the_room_of_what_is_read_from_it() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).limit("body_bytes", 100_000).limit("bodies_bytes", 400_000).start();
+    // Five bodies of 300 objects would be 10 kB of text.
+    let objects = format!("{{\"metadata\":[{}{{}}]}}", "{\"a\":0},".repeat(150));
+    let slow: Vec<Caller> = (0..1)
+        .map(|nth| {
+            upstream.next(Act::silence().hang());
+            let mut caller = Caller::connect(gate.production());
+            caller.send(by("greedy", update().json(objects.clone())).bytes());
+            upstream.wait_for(nth);
+            caller
+        })
+        .collect();
+    let refused = by("greedy", update().json(objects.clone())).send(gate.production());
+    assert_eq!((refused.status, refused.code()), (503, "OVERLOADED".to_owned()), "{refused}");
+    // What is small finds room, and another caller does.
+    assert_eq!(by("greedy", update().json("{}")).send(gate.production()).status, 200);
+    assert_eq!(by("another", update().json("{\"metadata\":[{\"a\":0}]}")).send(gate.production()).status, 200);
+    drop(slow);
+    wait_until("the room to be free", || {
+        by("greedy", update().json(objects.clone())).send(gate.production()).status == 200
+    });
+    // One that is larger than the room as a tree passes where its caller is alone.
+    let large = format!("{{\"metadata\":[{}{{}}]}}", "{\"a\":0},".repeat(5_000));
+    assert_eq!(update().json(large).send(gate.production()).status, 200);
+}
+
 /// A caller with calls that upstream does not answer.
 #[test]
 fn one_caller_leaves_room_for_the_calls_of_others() {
