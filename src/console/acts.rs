@@ -361,6 +361,11 @@ impl Act {
         self
     }
 
+    /// Whether it stops money: what others do must not use up its rate.
+    pub fn stops_money(&self) -> bool {
+        self.name == "freeze"
+    }
+
     const fn streamed(mut self) -> Act {
         self.is_stream = true;
         self

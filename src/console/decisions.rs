@@ -14,7 +14,8 @@ use crate::adapters::audit::{Skip, read_backwards};
 use crate::base::ids::Environment;
 use crate::catalog::{BodyPlace, Violation};
 use crate::policy::Effect;
-use crate::stations::reply::{Code, Reply, error_json, ok_json};
+use crate::stations::claim::Owner;
+use crate::stations::reply::{Reply, ok_json};
 use crate::telemetry::tally::{DecisionCounts, HOURS, beginning, hour};
 
 /// How many hours are returned if the query names no number.
@@ -43,7 +44,7 @@ pub(super) async fn count(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     if environments.is_empty() {
         return shows_none();
     }
-    let before = match server.before.get_or_try_init(|| read_earlier_counts(server)).await {
+    let before = match server.before.get_or_try_init(|| read_earlier_counts(server, &asked.person.who)).await {
         Ok(before) => before,
         Err(reply) => return *reply,
     };
@@ -63,15 +64,8 @@ pub(super) async fn count(server: &ConsoleServer, asked: &ActRequest) -> Reply {
 }
 
 /// Counts the decisions before this process started, from the audit log.
-async fn read_earlier_counts(server: &ConsoleServer) -> Result<DecisionCache, Box<Reply>> {
-    let busy = |_| {
-        Box::new(error_json(
-            Code::Overloaded,
-            "too many searches of the audit log are running; try again shortly.",
-            None,
-        ))
-    };
-    let room = server.readers.clone().try_acquire_owned().map_err(busy)?;
+async fn read_earlier_counts(server: &ConsoleServer, person: &Owner) -> Result<DecisionCache, Box<Reply>> {
+    let room = server.readers.turn(person).await?;
     let (folder, node) = (server.inside.audit_folder.clone(), server.inside.node.id.clone());
     let begun = server.begun;
     let earliest = beginning(hour(begun).saturating_sub(HOURS)).unwrap_or(begun);

@@ -30,6 +30,8 @@ use crate::stations::reply::{Code, Reply, error_json, ok_json};
 pub(super) const BUDGET: ReadBudget = ReadBudget { bytes: 64 * 1024 * 1024, time: Duration::from_secs(1) };
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 100;
+/// The most bytes of entries that are returned at once; the answer says where the next query continues.
+const MAX_FOUND_BYTES: usize = 8 << 20;
 /// How many entries of one request are returned at once; few requests have more.
 const MAX_HISTORY: usize = 500;
 
@@ -132,14 +134,7 @@ async fn find(
     asked: &ActRequest,
     HistorySearch { sought, limit, after, budget }: HistorySearch,
 ) -> Result<(Vec<FoundEntry>, Option<FilePosition>), Box<Reply>> {
-    let busy = || {
-        Box::new(error_json(
-            Code::Overloaded,
-            "too many searches of the audit log are running; try again shortly.",
-            None,
-        ))
-    };
-    let room = server.readers.clone().try_acquire_owned().map_err(|_| busy())?;
+    let room = server.readers.turn(&asked.person.who).await?;
     let (folder, node) = (server.inside.audit_folder.clone(), server.inside.node.id.clone());
     let (inside, payments) = (server.inside.clone(), server.payments.clone());
     let roles: Vec<&'static str> = asked.person.roles().collect();
@@ -156,14 +151,21 @@ async fn find(
         let (begin, end) = (span.and_then(|span| span.begin), span.map(|span| span.end));
         // Where `after` is earlier than all that is sought, nothing is found.
         let from = after.into_iter().chain(end).min();
-        let mut is_over = false;
+        let (mut is_over, mut bytes) = (false, 0_usize);
         let place = read_backwards(&folder, &node, from, budget, &|first| sought.skips(first), &mut |line, place| {
             is_over = begin.is_some_and(|begin| place < begin);
             if is_over {
                 return ControlFlow::Break(());
             }
-            found.extend(match_line(&sought, line, &needles).filter(shows));
-            if found.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if let Some(one) = match_line(&sought, line, &needles).filter(shows) {
+                bytes = bytes.saturating_add(line.len());
+                found.push(one);
+            }
+            if found.len() >= limit || bytes >= MAX_FOUND_BYTES {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         // A position that cannot be read is not the one that was asked for.
         let read = payments.caught_up(&inside.catalog()).map_err(std::io::Error::other)?;

@@ -8,6 +8,7 @@
 //! | `decisions`, `history`, `history_query`, `story` | past decisions and entries, from the audit log |
 //! | `export`, `history_export` | files that people take out, and their audit entries |
 //! | `foreign` | payments that upstream lists and no gate sent |
+//! | `held_answer` | large answers, whose memory counts until they are written |
 //! | `form`, `page` | query parsing: form-encoded values, and paging |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
 //! | `oidc`, `provider` | sign-in at an OpenID provider |
@@ -16,6 +17,7 @@
 //! | `person` | people and their roles |
 //! | `rates` | how often people and addresses may ask |
 //! | `queue`, `ranks`, `rank_memory`, `view` | the list of holds and its orders, and a hold as a person may see it |
+//! | `readers` | turns to read the audit log |
 //! | `render` | JSON of records |
 //! | `receipts` | proofs that the journal has a payment, the votes on a hold, or one's own act |
 //! | `request`, `server`, `state` | the request of an act, the parts of every answer, and what the console shares |
@@ -40,6 +42,7 @@ mod server;
 mod foreign;
 mod form;
 mod freezes;
+mod held_answer;
 mod history;
 mod history_export;
 mod history_query;
@@ -57,6 +60,7 @@ mod queue;
 mod rank_memory;
 mod ranks;
 mod rates;
+mod readers;
 mod receipts;
 mod requests;
 mod session;
@@ -111,11 +115,15 @@ pub struct Console {
     hosts: HostNames,
     /// How many requests a connection may carry.
     requests_per_connection: usize,
+    /// The most that a connection has in memory of what it reads or writes, besides whole answers.
+    buffer_bytes: usize,
 }
 
 impl Console {
     pub fn new(config: &ConsoleConfig, inside: ConsoleState) -> Result<Console, String> {
         let requests_per_connection = inside.limits.requests_per_connection;
+        // A head must fit, with room to read on.
+        let buffer_bytes = inside.limits.head_bytes.saturating_add(16 * 1024);
         let server = Arc::new(ConsoleServer::new(config, inside, acts::contracts()?)?);
         let mut router = Router::new();
         for path in ACTS.iter().map(|act| act.path).collect::<BTreeSet<_>>() {
@@ -134,7 +142,7 @@ impl Console {
             server.serve(Vec::new(), request).await
         };
         let router = TowerToHyperService::new(router.fallback(nowhere).with_state(server.clone()));
-        Ok(Console { server, router, hosts: HostNames::new(&config.hosts), requests_per_connection })
+        Ok(Console { server, router, hosts: HostNames::new(&config.hosts), requests_per_connection, buffer_bytes })
     }
 
     async fn answer(
@@ -160,6 +168,7 @@ impl Console {
         }
         if let Some(watch) = watch {
             watch.answered();
+            response = held_answer::hold(response, watch);
         }
         response
     }
@@ -180,6 +189,7 @@ impl ServerApp for Console {
             .timer(TokioTimer::new())
             .header_read_timeout(None)
             .half_close(true)
+            .max_buf_size(self.buffer_bytes)
             .serve_connection(TokioIo::new(stream), service);
         let (mut http, mut stop) = (std::pin::pin!(http), shutdown.clone());
         tokio::select! {

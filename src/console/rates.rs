@@ -1,7 +1,10 @@
 //! Rates of requests to the console, by person and by address, so that nobody floods the store or the audit log.
 //!
-//! An address has ten times a person's rate, because people can share one. The counts are this node's own. Memory is
-//! bounded: of too many people or addresses, those that asked least are forgotten.
+//! An address has ten times a person's rate, because people can share one. Requests of people, requests that need
+//! nobody and requests with credentials that are not believed count apart, so that none of them uses up another's rate;
+//! and what a person's own rate refuses is not counted for the address. Acts that stop money have a rate of the person
+//! alone: nothing that others do refuses them. The counts are this node's own. Memory is bounded: of too many people or
+//! addresses, those that asked least are forgotten.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -19,6 +22,7 @@ use crate::stations::reply::{Code, Reply, error_json};
 
 /// How many times a person's rate one address has.
 const PEOPLE_PER_ADDRESS: u64 = 10;
+const FROM_ADDRESS: &str = "requests from this address";
 /// The most people or addresses that are remembered.
 const MAX_REMEMBERED: usize = 4_096;
 
@@ -29,7 +33,13 @@ pub(super) struct ConsoleRates {
     sign_ins_of_person: RateMarks<Owner>,
     sign_ins_from_address: RateMarks<IpAddr>,
     acts_of_person: RateMarks<Owner>,
+    /// Acts that stop money.
+    stops_of_person: RateMarks<Owner>,
     acts_from_address: RateMarks<IpAddr>,
+    /// Acts that need nobody, and paths that are unknown.
+    open_acts_from_address: RateMarks<IpAddr>,
+    /// Credentials that are not believed.
+    unbelieved_from_address: RateMarks<IpAddr>,
 }
 
 /// The marks of one rate. A full bucket has none.
@@ -44,12 +54,16 @@ impl ConsoleRates {
         let (sign_ins, acts) = (config.sign_ins_per_minute, config.acts_per_minute);
         let of_address = |calls: u64| calls.saturating_mul(PEOPLE_PER_ADDRESS);
         let burst = |calls: u64| (calls / 5).max(1);
+        let acts_of_address = || RateMarks::new(of_address(acts), burst(of_address(acts)));
         Ok(ConsoleRates {
             since: Stopwatch::start(),
             sign_ins_of_person: RateMarks::new(sign_ins, sign_ins)?,
             sign_ins_from_address: RateMarks::new(of_address(sign_ins), of_address(sign_ins))?,
             acts_of_person: RateMarks::new(acts, burst(acts))?,
-            acts_from_address: RateMarks::new(of_address(acts), burst(of_address(acts)))?,
+            stops_of_person: RateMarks::new(acts, burst(acts))?,
+            acts_from_address: acts_of_address()?,
+            open_acts_from_address: acts_of_address()?,
+            unbelieved_from_address: acts_of_address()?,
         })
     }
 
@@ -62,13 +76,31 @@ impl ConsoleRates {
         taken.map_err(|wait| limited("sign-ins from this address", wait))
     }
 
-    pub fn act_of(&self, person: &Owner) -> Result<(), Box<Reply>> {
-        self.acts_of_person.take(person, self.now()).map_err(|wait| limited("requests of this person", wait))
+    /// Takes one act of a person from this address.
+    pub fn act_of(&self, person: &Owner, address: IpAddr) -> Result<(), Box<Reply>> {
+        let now = self.now();
+        self.acts_of_person.take(person, now).map_err(|wait| limited("requests of this person", wait))?;
+        self.acts_from_address.take(&address, now).map_err(|wait| limited(FROM_ADDRESS, wait))
     }
 
-    pub fn act_from(&self, address: IpAddr) -> Result<(), Box<Reply>> {
-        let taken = self.acts_from_address.take(&address, self.now());
-        taken.map_err(|wait| limited("requests from this address", wait))
+    /// Takes one act of a person that stops money.
+    pub fn stop_of(&self, person: &Owner) -> Result<(), Box<Reply>> {
+        self.stops_of_person.take(person, self.now()).map_err(|wait| limited("requests of this person", wait))
+    }
+
+    /// Takes one act that needs nobody.
+    pub fn open_act_from(&self, address: IpAddr) -> Result<(), Box<Reply>> {
+        self.open_acts_from_address.take(&address, self.now()).map_err(|wait| limited(FROM_ADDRESS, wait))
+    }
+
+    /// Takes one use of credentials, before or after it is known that they are not believed.
+    pub fn unbelieved_from(&self, address: IpAddr) -> Result<(), Box<Reply>> {
+        self.unbelieved_from_address.take(&address, self.now()).map_err(|wait| limited(FROM_ADDRESS, wait))
+    }
+
+    /// Gives back a use of credentials that were believed after all.
+    pub fn believed_from(&self, address: IpAddr) {
+        self.unbelieved_from_address.give_back(&address);
     }
 
     fn now(&self) -> u64 {
@@ -94,6 +126,15 @@ impl<K: Clone + Eq + Hash> RateMarks<K> {
         }
         marks.insert(user.clone(), after);
         Ok(())
+    }
+
+    /// Gives back one call that was taken.
+    fn give_back(&self, user: &K) {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let interval = u64::try_from(self.quota.interval().as_nanos()).unwrap_or(u64::MAX);
+        if let Some(mark) = marks.get_mut(user) {
+            *mark = mark.saturating_sub(interval);
+        }
     }
 }
 
@@ -133,6 +174,19 @@ mod tests {
         assert_eq!(rate.take(&"bob", 5 * SECOND), Ok(()));
         assert_eq!(rate.take(&"ann", 6 * SECOND), Ok(()));
         assert!(rate.take(&"ann", 6 * SECOND).is_err());
+    }
+
+    #[test]
+    fn a_call_that_is_given_back_can_be_taken_again() {
+        let rate = RateMarks::new(60, 3).unwrap();
+        for _ in 0..100 {
+            assert_eq!(rate.take(&"ann", SECOND), Ok(()));
+            rate.give_back(&"ann");
+        }
+        for _ in 0..3 {
+            assert_eq!(rate.take(&"ann", SECOND), Ok(()));
+        }
+        assert!(rate.take(&"ann", SECOND).is_err());
     }
 
     #[test]

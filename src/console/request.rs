@@ -8,11 +8,13 @@ use serde_json::Value;
 
 use super::person::Person;
 use super::state::ConsoleState;
+use crate::adapters::rate::RoomShare;
 use crate::base::ids::Environment;
 use crate::catalog::Violation;
 use crate::edge::listen::network;
 use crate::ledger::StoreFault;
 use crate::stations::check::CheckRefusal;
+use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Refusal, Reply, error_json, refused};
 
 /// The answer to an act that a rebuild of the store would lose.
@@ -34,6 +36,13 @@ impl PeerAddress {
     }
 }
 
+/// The sender of a body: a person, or an address where nobody is needed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum BodySender {
+    Person(Owner),
+    Address(IpAddr),
+}
+
 /// A request that is authorized.
 pub(super) struct ActRequest {
     pub person: Person,
@@ -45,6 +54,8 @@ pub(super) struct ActRequest {
     pub target_query: String,
     pub headers: HeaderMap,
     pub body: Value,
+    /// The room of the body, until the act is done.
+    pub _room: RoomShare<BodySender>,
 }
 
 /// Returns the environment with this name, if it is served.

@@ -1,28 +1,29 @@
 //! The path of every request to the console: act, credentials, role, and only then the body.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Uri};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::acts::Act;
 use super::browser::{Browsers, CookieValue};
 use super::person::{Needs, Person};
-use super::request::{ActRequest, PeerAddress, violated};
+use super::request::{ActRequest, BodySender, PeerAddress, violated};
 use super::server::ConsoleServer;
 use super::{changes, session};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
+use crate::adapters::rate::RoomShare;
 use crate::base::json::{self, Limits};
 use crate::catalog::{BodyPlace, Contract, Violation};
+use crate::edge::arriving::{ArrivingBody, BodyOverflow};
 use crate::edge::guard::Unreadable;
 use crate::stations::admit::{AdmitRefusal, LONGEST_TARGET, bearer};
 use crate::stations::check::{CheckRefusal, check_head};
@@ -83,6 +84,51 @@ impl ConsoleServer {
         self.finish(reply, &trace_id(None))
     }
 
+    /// Identifies the person, and takes this act from the rates of the person and the address.
+    async fn person_from(
+        &self,
+        peer: IpAddr,
+        act: &Act,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Person, Box<Reply>> {
+        let person = self.believed_from(peer, act, method, headers).await?;
+        match act.stops_money() && person.may(act.needs) {
+            true => self.rates.stop_of(&person.who)?,
+            false => self.rates.act_of(&person.who, peer)?,
+        }
+        Ok(person)
+    }
+
+    /// Identifies the person. A token is always looked at; a session, which the store has, only as often as the address
+    /// may err. An act that stops money is not refused for that: its session waits for its turn.
+    async fn believed_from(
+        &self,
+        peer: IpAddr,
+        act: &Act,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Person, Box<Reply>> {
+        if matches!(self.browsers.session(headers), CookieValue::Nothing) {
+            let person = self.person(method, headers).await;
+            return match person {
+                Ok(person) => Ok(person),
+                Err(refusal) => Err(self.rates.unbelieved_from(peer).err().unwrap_or(refusal)),
+            };
+        }
+        let taken = self.rates.unbelieved_from(peer);
+        let _turn = match &taken {
+            Err(limited) if !act.stops_money() => return Err(limited.clone()),
+            Err(_) => self.session_turns.acquire().await.ok(),
+            Ok(()) => None,
+        };
+        let person = self.person(method, headers).await?;
+        if taken.is_ok() {
+            self.rates.believed_from(peer);
+        }
+        Ok(person)
+    }
+
     /// Identifies the person by a token or a session; a request with both is refused, because they could be two people.
     async fn person(&self, method: &Method, headers: &HeaderMap) -> Result<Person, Box<Reply>> {
         let refuse = |refusal: AdmitRefusal| Box::new(refused(&Refusal::Admit(refusal), None));
@@ -109,24 +155,26 @@ impl ConsoleServer {
         self.browsers.is_own(headers).map_err(refused)
     }
 
-    async fn body(&self, act: &Act, headers: &HeaderMap, body: Body) -> Result<Value, Refusal> {
+    async fn body(
+        &self,
+        act: &Act,
+        headers: &HeaderMap,
+        body: Body,
+        room: RoomShare<BodySender>,
+    ) -> Result<(Value, RoomShare<BodySender>), Refusal> {
         let limit_bytes = act.body_bytes;
         check_head(headers, limit_bytes).map_err(Refusal::Check)?;
-        let whole = match timeout(self.inside.timeouts.body, Limited::new(body, limit_bytes).collect()).await {
-            Ok(Ok(whole)) => whole.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Refusal::Check(CheckRefusal::TooLarge { limit_bytes }));
-            }
-            Ok(Err(_)) => return Err(Refusal::BodyBroken),
-            Err(_) => return Err(Refusal::BodySlow),
-        };
+        let stated = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let arriving = ArrivingBody::new(room, stated, limit_bytes);
+        let read = timeout(self.inside.timeouts.body, read_body(body, arriving, limit_bytes)).await;
+        let (whole, room) = read.map_err(|_| Refusal::BodySlow)??;
         let Some(contract) = act.body.and_then(|schema| self.contracts.get(schema)) else {
-            return if whole.is_empty() { Ok(Value::Null) } else { Err(has_body()) };
+            return if whole.is_empty() { Ok((Value::Null, room)) } else { Err(has_body()) };
         };
-        self.content(headers, &whole, contract).map_err(Refusal::Check)
+        Ok((self.content(headers, &whole, contract).map_err(Refusal::Check)?, room))
     }
 
-    fn content(&self, headers: &HeaderMap, whole: &Bytes, contract: &Contract) -> Result<Value, CheckRefusal> {
+    fn content(&self, headers: &HeaderMap, whole: &[u8], contract: &Contract) -> Result<Value, CheckRefusal> {
         if !headers.contains_key(http::header::CONTENT_TYPE) {
             return Err(CheckRefusal::MediaType("the body has no Content-Type; only application/json is accepted"));
         }
@@ -135,6 +183,21 @@ impl ConsoleServer {
         let violations = contract.violations(&value);
         if violations.is_empty() { Ok(value) } else { Err(CheckRefusal::Violations(violations)) }
     }
+}
+
+async fn read_body(
+    mut body: Body,
+    mut arriving: ArrivingBody<BodySender>,
+    limit_bytes: usize,
+) -> Result<(Vec<u8>, RoomShare<BodySender>), Refusal> {
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame.map_err(|_| Refusal::BodyBroken)?.into_data() else { continue };
+        arriving.add(&piece).map_err(|overflow| match overflow {
+            BodyOverflow::Limit => Refusal::Check(CheckRefusal::TooLarge { limit_bytes }),
+            BodyOverflow::Room => Refusal::NoRoom,
+        })?;
+    }
+    Ok(arriving.whole())
 }
 
 async fn answer(
@@ -159,16 +222,18 @@ async fn authorize(
     let refuse = |refusal: AdmitRefusal| Box::new(refused(&Refusal::Admit(refusal), None));
     let (parts, body) = request.into_parts();
     let peer = parts.extensions.get::<PeerAddress>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
-    server.rates.act_from(peer)?;
-    let path = path_variables(&parts.uri).map_err(refuse)?;
-    let act = act.ok_or_else(|| refuse(wrong_address(acts)))?;
+    let found = path_variables(&parts.uri).and_then(|path| Ok((path, act.ok_or_else(|| wrong_address(acts))?)));
+    let (path, act) = match found {
+        Ok((path, act)) if act.needs != Needs::Nothing => (path, act),
+        found => {
+            server.rates.open_act_from(peer)?;
+            found.map_err(refuse)?
+        }
+    };
     let person = match act.needs {
         Needs::Nothing => None,
-        _ => Some(server.person(&parts.method, &parts.headers).await?),
+        _ => Some(server.person_from(peer, act, &parts.method, &parts.headers).await?),
     };
-    if let Some(person) = &person {
-        server.rates.act_of(&person.who)?;
-    }
     if act.is_for_pages {
         server.is_own(&parts.headers)?;
     }
@@ -181,10 +246,11 @@ async fn authorize(
         false => query(&parts.uri).map_err(|violation| Box::new(violated(vec![violation])))?,
     };
     let target_query = parts.uri.query().unwrap_or_default().to_owned();
-    let body = server.body(act, &parts.headers, body).await;
-    let body = body.map_err(|refusal| Box::new(refused(&refusal, None)))?;
+    let sender = person.as_ref().map_or(BodySender::Address(peer), |person| BodySender::Person(person.who.clone()));
+    let body = server.body(act, &parts.headers, body, server.bodies.share_of(sender)).await;
+    let (body, room) = body.map_err(|refusal| Box::new(refused(&refusal, None)))?;
     let person = person.unwrap_or_else(Person::nobody);
-    Ok((act, ActRequest { person, peer, path, query, target_query, headers: parts.headers, body }))
+    Ok((act, ActRequest { person, peer, path, query, target_query, headers: parts.headers, body, _room: room }))
 }
 
 fn wrong_address(acts: &[&Act]) -> AdmitRefusal {

@@ -18,6 +18,8 @@ use super::browser::Browsers;
 use super::payment_index::PaymentIndex;
 use super::provider::ProviderSignIn;
 use super::rates::ConsoleRates;
+use super::readers::JournalReaders;
+use super::request::BodySender;
 use super::state::ConsoleState;
 use crate::adapters::random::trace_id;
 use crate::adapters::rate::SharedRoom;
@@ -34,8 +36,10 @@ use crate::telemetry::tally::DecisionCounts;
 
 /// How many streams of changes are open at one time.
 const MAX_STREAMS: usize = 64;
-/// How many searches of the audit log run at one time.
-const MAX_READERS: usize = 4;
+/// The most bytes of request bodies that are here at one time.
+const BODIES_BYTES: usize = 16 << 20;
+/// How many sessions are looked up at one time beyond the rate of their address.
+const SESSION_TURNS: usize = 2;
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The decisions before this process began, as the audit log has them.
@@ -56,8 +60,7 @@ pub(super) struct ConsoleServer {
     pub token_sign_in: bool,
     /// Sign-in at the OpenID provider, if one is configured.
     pub oidc: Option<ProviderSignIn>,
-    /// Permits for searches of the audit log.
-    pub readers: Arc<Semaphore>,
+    pub readers: JournalReaders,
     /// When this process began to count decisions.
     pub begun: Timestamp,
     pub before: OnceCell<DecisionCache>,
@@ -66,7 +69,11 @@ pub(super) struct ConsoleServer {
     pub contracts: BTreeMap<&'static str, Contract>,
     /// Room for streams of changes.
     pub streams: Arc<SharedRoom<Owner>>,
+    /// Room for request bodies, until their acts are done.
+    pub bodies: Arc<SharedRoom<BodySender>>,
     pub rates: ConsoleRates,
+    /// Turns of sessions that are looked up beyond the rate of their address.
+    pub session_turns: Semaphore,
     /// The newest payments, once somebody looked at them.
     pub payments: Arc<PaymentIndex>,
 }
@@ -88,13 +95,15 @@ impl ConsoleServer {
             terms: config.sessions,
             token_sign_in: config.token_sign_in,
             oidc: config.oidc.clone().map(ProviderSignIn::new).transpose()?,
-            readers: Arc::new(Semaphore::new(MAX_READERS)),
+            readers: JournalReaders::new(),
             begun,
             before: OnceCell::new(),
             is_tls: config.tls.is_some(),
             contracts,
             streams,
+            bodies: SharedRoom::new(BODIES_BYTES),
             rates: ConsoleRates::new(config)?,
+            session_turns: Semaphore::new(SESSION_TURNS),
             payments,
         })
     }

@@ -136,6 +136,12 @@ impl ConnectionBuffer {
         part
     }
 
+    /// Holds an answer of this many bytes until the part is dropped. An answer that is longer than half of all counts as
+    /// half, so that it can be taken at all.
+    pub fn hold_answer(self: &Arc<ConnectionBuffer>, bytes: usize) -> BufferedPart {
+        self.hold(bytes.min(self.of.most / 2))
+    }
+
     /// Records that the caller took bytes.
     pub fn moved(&self) {
         let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -40,6 +40,11 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         ctx.fault = why.as_str();
         return refuse(session, ctx, &Refusal::Admit(unreadable(why))).await;
     }
+    // Over HTTP/1.1 the target has no scheme.
+    if session.req_header().uri.scheme_str().is_some_and(|scheme| !matches!(scheme, "http" | "https")) {
+        let refusal = AdmitRefusal::Malformed("the scheme is neither http nor https");
+        return refuse(session, ctx, &Refusal::Admit(refusal)).await;
+    }
     if holds::is_about(session) {
         let reply = holds::answer(gate, session, ctx).await;
         return answer::write_answer(session, ctx, reply).await;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::fs::Permissions;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::Output;
 
 use crate::support::gate::sluice;
@@ -137,6 +137,48 @@ fn check_names_every_insecure_combination_and_for_production_they_are_errors() {
     fs::set_permissions(setup.path(""), Permissions::from_mode(0o700)).unwrap();
     let (_, text) = said(&run(&["check", "--config", file.to_str().unwrap()]));
     assert!(!text.contains("every user of this machine"), "{text}");
+}
+
+#[test]
+fn check_names_folders_that_others_can_write_and_keys_that_a_group_can_read() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream);
+    let data = setup.path("sluice-audit/data");
+    fs::create_dir_all(&data).unwrap();
+    let setup = setup.set("store", "folder", data.to_str().unwrap()).file("token", "a-token-of-upstream").set_raw(
+        "production",
+        "credential",
+        r#"{ file = "token" }"#,
+    );
+    let file = setup.write();
+    // The group of whoever checks is the gate's own; only root gives a file to another.
+    let group = rustix::process::getegid().as_raw() + 1;
+    let is_given = [setup.path("token"), data.clone()].iter().all(|path| chown(path, None, Some(group)).is_ok());
+    let modes = [("", 0o755), ("sluice-audit", 0o777), ("sluice-audit/data", 0o770), ("token", 0o640)];
+    for (name, mode) in modes {
+        fs::set_permissions(setup.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let of_group = [
+        "token: it contains a secret, and every user of its group can read it",
+        "data: it is `store.folder`, and every user of its group can remove",
+    ];
+    let mut told = vec![
+        "sluice-audit: it is `audit.folder`, and every user of this machine can remove",
+        "data: `store.folder` lies in `audit.folder`",
+    ];
+    told.extend(of_group.iter().filter(|_| is_given));
+    let (code, text) = said(&run(&["check", "--production", "--config", file.to_str().unwrap()]));
+    assert_eq!(code, Some(3), "{text}");
+    for told in told {
+        assert!(text.lines().any(|line| line.contains(told) && line.contains("error")), "{told}: {text}");
+    }
+    let own = rustix::process::getegid().as_raw();
+    for (name, mode) in [("sluice-audit", 0o700), ("sluice-audit/data", 0o770), ("token", 0o640)] {
+        drop(chown(setup.path(name), None, Some(own)));
+        fs::set_permissions(setup.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let (_, text) = said(&run(&["check", "--production", "--config", file.to_str().unwrap()]));
+    assert!(!text.contains("every user of its group") && !text.contains("can remove or replace"), "{text}");
 }
 
 /// The program with its output into a pipe that nobody reads.

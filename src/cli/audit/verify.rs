@@ -35,7 +35,8 @@ use crate::ports::Clock as _;
 /// reasons, by the keys of archived sets that follow each other from the digests that you give. In CSV, the rows are these
 /// payments.
 ///
-/// Exits with 3 if anything was found, or if what you asked for is not proved: people, or witnesses; otherwise with 0.
+/// Exits with 3 if anything was found, or if what you asked for is not proved: completeness up to signed checkpoints, people,
+/// or witnesses; otherwise with 0.
 #[derive(Debug, Args)]
 pub(super) struct AuditVerifyArgs {
     /// Audit files, or folders of audit files
@@ -82,8 +83,11 @@ pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
     let json = || with_people(as_json(&report), people.as_ref());
     let rows = if people.is_some() { "payments" } else { "findings" };
     print(&arguments.output.text(words, json, Some(rows)))?;
-    let is_good =
-        report.flaw_count == 0 && report.unwitnessed.is_empty() && people.as_ref().is_none_or(ProvedPeople::is_whole);
+    let is_proved = arguments.keys.is_empty() || report.is_complete_up_to_checkpoints();
+    let is_good = report.flaw_count == 0
+        && is_proved
+        && report.unwitnessed.is_empty()
+        && people.as_ref().is_none_or(ProvedPeople::is_whole);
     Ok(if is_good { ExitReason::Done } else { ExitReason::Faulty })
 }
 

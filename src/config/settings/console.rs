@@ -76,7 +76,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
         absent: Absent::Means("3_000"),
         doc: "How many requests one person may make in a minute, a fifth of them at once; one address ten times as\n\
-              many.",
+              many. Freezing has the same rate once more, for each operator alone.",
     },
     Setting {
         name: "sessions_most",

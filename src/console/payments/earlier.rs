@@ -100,8 +100,8 @@ pub(in crate::console) async fn put_earlier(
 ) -> Vec<Value> {
     let queries: Vec<EarlierQuery> = holds.iter().filter_map(|hold| hold.earlier.clone()).collect();
     if !queries.is_empty() {
-        let person = person.clone();
-        let found = read_book(server, move |inside, read| {
+        let (who, person) = (&person.who, person.clone());
+        let found = read_book(server, who, move |inside, read| {
             let roles: Vec<&str> = person.roles().collect();
             let is_seen =
                 |environment, terms: &PaymentTerms| is_visible(&inside.visibility, &roles, environment, terms);

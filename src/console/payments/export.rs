@@ -96,7 +96,7 @@ pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActReques
     };
     let head = export::head(inside, asked, what, &filters);
     let person = asked.person.clone();
-    let made = read_book(server, move |inside, read| {
+    let made = read_book(server, &asked.person.who, move |inside, read| {
         let catalog = inside.catalog();
         let maker = RowMaker { inside, catalog: &catalog, names: &names };
         let since = read.since().map_or(Value::Null, moment);

@@ -24,12 +24,10 @@ mod tally;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use self::destinations::DestinationNames;
 use self::filter::{PaymentFilter, wrong};
@@ -45,6 +43,7 @@ use crate::base::ids::Environment;
 use crate::catalog::Violation;
 use crate::ledger::StoreTime;
 use crate::people::visibility::Visibility;
+use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) use earlier::{EarlierQuery, JudgedHold, put_earlier};
@@ -55,8 +54,6 @@ pub(super) use statement::statement;
 
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 100;
-/// A question waits this long for its turn: a page asks several at once.
-const ROOM_WAIT: Duration = Duration::from_secs(5);
 const MAX_DAYS: i64 = 90;
 const DEFAULT_DAYS: i64 = 30;
 
@@ -205,7 +202,7 @@ pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
         Err(violation) => return violated(vec![violation]),
     };
     let person = asked.person.clone();
-    with_book(server, move |inside, read| {
+    with_book(server, &asked.person.who, move |inside, read| {
         let tally = query.tally(&inside.visibility, &person.roles().collect::<Vec<_>>(), &read.book);
         let (sums, count) = (tally.sums_json(), tally.count);
         let (page, next) = tally.page();
@@ -231,7 +228,7 @@ pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
         return unknown();
     };
     let (names, person) = (DestinationNames::of(&server.inside), asked.person.clone());
-    with_book(server, move |inside, read| {
+    with_book(server, &asked.person.who, move |inside, read| {
         let key = (environment, Arc::from(claim));
         let roles: Vec<&str> = person.roles().collect();
         let Some(row) = read.book.row(&key).filter(|row| is_visible(&inside.visibility, &roles, key.0, &row.terms))
@@ -266,7 +263,7 @@ pub(super) async fn by_day(server: &ConsoleServer, asked: &ActRequest) -> Reply 
     let all_days: Vec<Date> =
         (0..days).rev().filter_map(|ago| today.checked_sub(jiff::Span::new().try_days(ago).ok()?).ok()).collect();
     let person = asked.person.clone();
-    with_book(server, move |inside, read| {
+    with_book(server, &asked.person.who, move |inside, read| {
         let mut money = DailyMoney::default();
         let roles: Vec<&str> = person.roles().collect();
         let wanted = read.book.groups().filter(|(group, _)| environment.is_none_or(|one| group.environment == one));
@@ -312,22 +309,20 @@ fn parameters(asked: &ActRequest) -> Result<Vec<(String, String)>, Violation> {
 /// Answers from the book of payments, after it was read as far as one answer may take.
 async fn with_book(
     server: &ConsoleServer,
+    who: &Owner,
     answer: impl FnOnce(&ConsoleState, &ReadBook) -> Reply + Send + 'static,
 ) -> Reply {
-    read_book(server, |inside, read| answer(inside, read)).await.unwrap_or_else(|refusal| *refusal)
+    read_book(server, who, |inside, read| answer(inside, read)).await.unwrap_or_else(|refusal| *refusal)
 }
 
 /// Returns what is found in the book of payments, after it was read as far as one answer may take.
 async fn read_book<T: Send + 'static>(
     server: &ConsoleServer,
+    who: &Owner,
     find: impl FnOnce(&ConsoleState, &mut ReadBook) -> T + Send + 'static,
 ) -> Result<T, Box<Reply>> {
     let (inside, index): (ConsoleState, Arc<PaymentIndex>) = (server.inside.clone(), server.payments.clone());
-    let room = timeout(ROOM_WAIT, server.readers.clone().acquire_owned()).await;
-    let Ok(Ok(room)) = room else {
-        let message = "too many searches of the audit log are running; try again shortly.";
-        return Err(Box::new(error_json(Code::Overloaded, message, None)));
-    };
+    let room = server.readers.turn(who).await?;
     let reading = tokio::task::spawn_blocking(move || {
         let _room = room;
         let mut read = index.caught_up(&inside.catalog())?;

@@ -403,7 +403,7 @@ pub(in crate::console) async fn statement(server: &ConsoleServer, asked: &ActReq
         Err(violation) => return violated(vec![violation]),
     };
     let person = asked.person.clone();
-    with_book(server, move |inside, read| {
+    with_book(server, &asked.person.who, move |inside, read| {
         let statement = query.statement(inside, &person, read);
         let catalog = inside.catalog();
         let maker = RowMaker { inside, catalog: &catalog, names: &names };

@@ -167,6 +167,11 @@ impl ConnectionWatch {
         self.0.is_last_answer()
     }
 
+    /// Holds the memory of an answer until it is written.
+    pub fn hold_answer(&self, bytes: usize) -> BufferedPart {
+        self.0.0.buffer.hold_answer(bytes)
+    }
+
     /// Does the same as [`answered`].
     pub fn answered(&self) {
         self.0.end();

@@ -63,6 +63,64 @@ fn one_person_asks_so_often_and_no_more_while_others_do() {
     assert_eq!(look("walt").status, 200);
 }
 
+/// Freezes an operation, and gives what the console says.
+fn stop(gate: &Gate, token: &str) -> u16 {
+    let freeze = json!({"environment": "production", "scope": {"operation": "createSwap"}, "reason": "an incident"});
+    ask(gate, "POST", "freezes", token, Some(freeze)).status
+}
+
+fn count(statuses: impl Iterator<Item = u16>, status: u16) -> usize {
+    statuses.filter(|one| *one == status).count()
+}
+
+#[test]
+fn what_is_refused_to_one_person_uses_up_nothing_of_others_at_the_address() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).set_raw("console", "acts_per_minute", "60").start();
+    let vera = viewer("vera");
+    let look = || send(&gate, &act("GET", "freezes", &vera)).status;
+    // The address may make 120 at once.
+    assert!(count((0..300).map(|_| look()), 429) >= 200);
+    assert_eq!(send(&gate, &act("GET", "freezes", &viewer("walt"))).status, 200);
+    assert!([200, 201].contains(&stop(&gate, &operator("ops-1"))));
+}
+
+#[test]
+fn credentials_that_are_not_believed_use_up_nothing_of_people_at_the_address() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).set_raw("console", "acts_per_minute", "60").start();
+    let page_of_operator = signed_in(&gate, &operator("ops-2"));
+    let tries = |call: &dyn Fn() -> crate::support::Call| -> Vec<u16> {
+        (0..250).map(|_| send(&gate, &call()).status).collect()
+    };
+    for statuses in [tries(&|| act("GET", "freezes", "x.y.z")), tries(&|| act("GET", "nowhere", "x.y.z"))] {
+        let refused = count(statuses.iter().copied(), 429);
+        assert!((20..=130).contains(&refused) && statuses[0] != 429, "{refused}: {statuses:?}");
+    }
+    let forged = || page("GET", "freezes", &format!("{}0", &page_of_operator[..page_of_operator.len() - 1]));
+    assert!(count(tries(&forged).into_iter(), 429) >= 20);
+    assert_eq!(send(&gate, &act("GET", "freezes", &viewer("walt"))).status, 200);
+    assert!([200, 201].contains(&stop(&gate, &operator("ops-1"))));
+    let freeze = json!({"environment": "production", "scope": "all", "reason": "an incident"});
+    let freeze = page("POST", "freezes", &page_of_operator).json(freeze.to_string());
+    assert_eq!(send(&gate, &freeze).status, 201);
+}
+
+#[test]
+fn neither_other_people_nor_ones_own_looks_use_up_what_stops_money() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).set_raw("console", "acts_per_minute", "60").start();
+    let look = |who: usize| send(&gate, &act("GET", "freezes", &operator(&format!("ops-{who}")))).status;
+    // Twelve at once are one person's, 120 the address's.
+    let statuses: Vec<u16> = (0..20).flat_map(|who| (0..14).map(move |_| who)).map(look).collect();
+    assert!(count(statuses.into_iter(), 429) > 20 * 2 + 20, "the address was not at its rate");
+    for who in 0..20 {
+        assert!([200, 201].contains(&stop(&gate, &operator(&format!("ops-{who}")))), "{who}");
+    }
+    // Nobody freezes without end.
+    assert!(count((0..40).map(|_| stop(&gate, &operator("ops-1"))), 429) >= 15);
+}
+
 #[test]
 fn sessions_of_all_people_are_bounded_and_those_that_ended_make_room() {
     let upstream = Upstream::start();

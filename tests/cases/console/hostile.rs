@@ -1,8 +1,13 @@
 //! What else comes in at the console.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use serde_json::json;
 
-use super::{act, ask, console, operator, told};
+use super::{PEOPLE, act, ask, console, operator, swap, token_of, told};
+use crate::cases::hostile::connections::connect_from;
+use crate::support::clock::wait_until;
 use crate::support::{Answer, Call, Caller, Gate, Setup, Upstream};
 
 fn good() -> String {
@@ -214,4 +219,70 @@ fn an_idle_connection_does_not_hold_the_process_back() {
     gate.terminate();
     assert!(gate.wait_end().success());
     assert_eq!(idle.rest().unwrap(), b"");
+}
+
+/// What came of an answer so far, without taking it.
+fn begun(socket: &TcpStream) -> String {
+    let mut bytes = [0; 12];
+    socket.set_nonblocking(true).unwrap();
+    let count = socket.peek(&mut bytes).unwrap_or(0);
+    socket.set_nonblocking(false).unwrap();
+    String::from_utf8_lossy(&bytes[..count]).into_owned()
+}
+
+#[test]
+fn bodies_that_do_not_end_are_bounded_for_one_person_and_others_find_room() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).timeout_ms("body_ms", 60_000).start();
+    let author = |name: &str| token_of(PEOPLE, name, &["policy-admin"]);
+    let whole = act("POST", "policies/try", &author("pat")).json("x".repeat(4 << 20)).bytes();
+    let open: Vec<TcpStream> = (0..5)
+        .map(|_| {
+            let mut socket = TcpStream::connect(gate.console().unwrap()).unwrap();
+            // Where it is refused, the connection ends before all is written.
+            drop(socket.write_all(&whole[..whole.len() - 1]));
+            socket
+        })
+        .collect();
+    // One person alone gets half of 16 MiB.
+    wait_until("three to be refused", || open.iter().filter(|socket| begun(socket) == "HTTP/1.1 503").count() == 3);
+    assert_eq!(open.iter().filter(|socket| begun(socket).is_empty()).count(), 2);
+    let small = json!({"files": [{"name": "a.toml", "text": "x".repeat(1 << 20)}]});
+    assert_ne!(ask(&gate, "POST", "policies/try", &author("quinn"), Some(small)).status, 503);
+    let stop = json!({"environment": "production", "scope": "all", "reason": "r"});
+    assert_eq!(ask(&gate, "POST", "freezes", &operator("ops-1"), Some(stop)).status, 201);
+    drop(open);
+    wait_until("their room to be free", || {
+        ask(&gate, "POST", "policies/try", &author("pat"), Some(json!({"files": []}))).status != 503
+    });
+}
+
+#[test]
+fn answers_that_nobody_takes_are_bounded() {
+    let upstream = Upstream::start();
+    // The console has a third of the memory, and an answer counts as half of that at most.
+    let most: usize = 640 << 10;
+    let gate = console(Setup::of(&upstream)).limit("answer_bytes", most).limit("buffered_bytes", 3 * most).start();
+    for nth in 0..300 {
+        assert_eq!(swap(&format!("long-{nth}")).send(gate.production()).status, 200);
+    }
+    let export = |name: &str| {
+        let viewer = token_of(PEOPLE, name, &["viewer"]);
+        act("POST", "history/export", &viewer).json(json!({"format": "jsonl"}).to_string())
+    };
+    let stalled: Vec<TcpStream> = (0..6)
+        .map(|_| {
+            let mut socket = connect_from([127, 0, 0, 9], gate.console().unwrap());
+            socket2::SockRef::from(&socket).set_recv_buffer_size(8 << 10).unwrap();
+            socket.write_all(&export("vera").bytes()).unwrap();
+            socket
+        })
+        .collect();
+    let metric = |name: &str| gate.metric(&format!("{name}{{listener=\"console\"}}"));
+    wait_until("most of them to be reset", || metric("sluice_connections_reset_total") >= 3);
+    assert!(metric("sluice_buffered_bytes") <= u64::try_from(most).unwrap());
+    let answer = send(&gate, &export("walt"));
+    assert!(answer.status == 200 && answer.body.len() > 300 << 10, "{} {}", answer.status, answer.body.len());
+    drop(stalled);
+    wait_until("all bytes to be given back", || metric("sluice_buffered_bytes") == 0);
 }

@@ -22,7 +22,7 @@ fn unreadable(gate: &Gate, reason: &str) -> u64 {
 }
 
 /// A connection from this address of the machine itself.
-pub(super) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+pub(in crate::cases) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((IpAddr::from(from), 0)).into()).unwrap();
     socket.connect(&to.into()).unwrap();

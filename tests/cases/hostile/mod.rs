@@ -1,7 +1,7 @@
 //! Hostile transport: nothing malformed, slow or oversized gets past or hurts anyone else.
 
 mod budgets;
-mod connections;
+pub(in crate::cases) mod connections;
 mod crowds;
 mod entries;
 mod http2;

@@ -69,6 +69,7 @@ fn heads_are_as_strict_as_those_of_http_1() {
         ("an empty path", other(3, ""), &["reset 1"]),
         ("no method", without(0), &["reset 1"]),
         ("no scheme", without(1), &["reset 1"]),
+        ("another scheme", other(1, "filex"), &["400"]),
         ("no authority", without(2), &["400"]),
         (
             "two paths",
