@@ -87,6 +87,8 @@ pub(super) async fn read_hold(
 ) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
     let Some(id) = HoldId::parse(name) else { return Ok(None) };
     let key = key(environment, &id);
+    // Each hold's body is read again, and a long one takes a while, in which calls go on.
+    tokio::task::yield_now().await;
     match inside.node.find_hold(&key).await {
         Ok(found) => Ok(found.map(|(record, hold)| (key, record, hold))),
         Err(fault @ StoreFault::Broken(_)) => {

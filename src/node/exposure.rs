@@ -81,6 +81,8 @@ async fn promised(
     for (_, name) in node.store.due(environment, Index::Held, None, MAX_CALLS).await? {
         let Some(id) = HoldId::parse(&name) else { continue };
         let Some((_, hold)) = readable(node, node.find_hold(&key(environment, &id)).await)? else { continue };
+        // Reading a long body takes a while, in which calls go on.
+        tokio::task::yield_now().await;
         let Some(intent) = read_again(catalog, environment, &hold) else { continue };
         // Whether a destination was paid before changes no amount.
         let paid = paid_facts(&intent, policies).into_iter().map(|name| (name, true)).collect();

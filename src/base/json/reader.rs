@@ -35,7 +35,7 @@ pub enum JsonFaultKind {
     #[error("arrays and objects are nested too deep")]
     TooDeep,
     #[error("more than {most} values, each item and each member counted; send fewer in one call")]
-    TooManyValues { most: usize },
+    TooManyValues { most: u32 },
     #[error("a number is not written as JSON writes numbers")]
     BadNumber,
     #[error("a number is too long")]
@@ -138,7 +138,8 @@ impl<'t> JsonReader<'t> {
             self.skip_space();
         }
         if self.values >= self.limits.values {
-            return Err(JsonFaultKind::TooManyValues { most: self.limits.values });
+            let most = u32::try_from(self.limits.values).unwrap_or(u32::MAX);
+            return Err(JsonFaultKind::TooManyValues { most });
         }
         self.values = self.values.saturating_add(1);
         Ok(true)
