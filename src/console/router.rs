@@ -179,7 +179,7 @@ impl ConsoleServer {
             return Err(CheckRefusal::MediaType("the body has no Content-Type; only application/json is accepted"));
         }
         // A body may contain upstream's record, with numbers as only upstream writes them.
-        let value = json::parse(whole, Limits::ANSWER).map_err(CheckRefusal::Json)?;
+        let value = json::parse(whole, Limits::PERSON).map_err(CheckRefusal::Json)?;
         let violations = contract.violations(&value);
         if violations.is_empty() { Ok(value) } else { Err(CheckRefusal::Violations(violations)) }
     }

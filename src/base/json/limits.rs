@@ -17,6 +17,8 @@ pub struct Limits {
 impl Limits {
     /// For callers' bodies. The longest documented one has some hundred values.
     pub const REQUEST: Limits = Limits { depth: 32, number_length: 32, values: 16_384, plain_numbers: true };
+    /// For what people send to the console: a set of policies is a few texts.
+    pub const PERSON: Limits = Limits { values: 16_384, ..Limits::ANSWER };
     /// For Sluice's own files, and for what it has read with other bounds before.
     pub const ANSWER: Limits = Limits { depth: 64, number_length: 64, values: usize::MAX, plain_numbers: false };
     /// For upstream's answers, as a list of their values.

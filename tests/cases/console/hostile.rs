@@ -5,7 +5,8 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
-use super::{PEOPLE, act, ask, console, operator, token_of, told};
+use super::{PEOPLE, act, ask, console, operator, swap, token_of, told};
+use crate::cases::hostile::connections::connect_from;
 use crate::support::clock::wait_until;
 use crate::support::{Answer, Call, Caller, Gate, Setup, Upstream};
 
@@ -254,4 +255,34 @@ fn bodies_that_do_not_end_are_bounded_for_one_person_and_others_find_room() {
     wait_until("their room to be free", || {
         ask(&gate, "POST", "policies/try", &author("pat"), Some(json!({"files": []}))).status != 503
     });
+}
+
+#[test]
+fn answers_that_nobody_takes_are_bounded() {
+    let upstream = Upstream::start();
+    // The console has a third of the memory, and an answer counts as half of that at most.
+    let most: usize = 640 << 10;
+    let gate = console(Setup::of(&upstream)).limit("answer_bytes", most).limit("buffered_bytes", 3 * most).start();
+    for nth in 0..300 {
+        assert_eq!(swap(&format!("long-{nth}")).send(gate.production()).status, 200);
+    }
+    let export = |name: &str| {
+        let viewer = token_of(PEOPLE, name, &["viewer"]);
+        act("POST", "history/export", &viewer).json(json!({"format": "jsonl"}).to_string())
+    };
+    let stalled: Vec<TcpStream> = (0..6)
+        .map(|_| {
+            let mut socket = connect_from([127, 0, 0, 9], gate.console().unwrap());
+            socket2::SockRef::from(&socket).set_recv_buffer_size(8 << 10).unwrap();
+            socket.write_all(&export("vera").bytes()).unwrap();
+            socket
+        })
+        .collect();
+    let metric = |name: &str| gate.metric(&format!("{name}{{listener=\"console\"}}"));
+    wait_until("most of them to be reset", || metric("sluice_connections_reset_total") >= 3);
+    assert!(metric("sluice_buffered_bytes") <= u64::try_from(most).unwrap());
+    let answer = send(&gate, &export("walt"));
+    assert!(answer.status == 200 && answer.body.len() > 300 << 10, "{} {}", answer.status, answer.body.len());
+    drop(stalled);
+    wait_until("all bytes to be given back", || metric("sluice_buffered_bytes") == 0);
 }
