@@ -274,7 +274,7 @@ fn a_split_between_the_nodes_pays_at_the_side_of_the_majority_alone() {
         assert_eq!(told(&swap().send(gate.production())), CLOSED);
     }
     assert_eq!(posts(&upstream), sent, "a payment at the side of the minority");
-    assert!(gates[0].probe("/readyz/money").text().contains("fence"));
+    wait_until("the probe to say so", || gates[0].probe("/readyz/money").text().contains("fence"));
 
     // Gates reach both sides, which do not reach each other.
     network.join(GATES);

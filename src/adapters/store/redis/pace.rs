@@ -129,7 +129,8 @@ impl StorePace {
         let clock = last.clock.plus(passed);
         let known = state.anchor.map(|anchor| anchor.expected(elapsed));
         // A clock that is a little ahead at each start goes no further ahead with each.
-        let expected = if is_agreed { of_day } else { known.map_or(of_day, |known| known.max(of_day)) };
+        let is_near = is_agreed && known.is_none_or(|known| known.since(of_day) <= ALIKE_AT_START);
+        let expected = if is_near { of_day } else { known.map_or(of_day, |known| known.max(of_day)) };
         let is_alike = clock.since(expected).max(expected.since(clock)) <= ALIKE_AT_START;
         let right = match known {
             _ if is_alike => clock,

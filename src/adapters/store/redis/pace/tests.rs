@@ -58,6 +58,9 @@ fn a_start_goes_by_the_clock_of_the_redis_where_the_time_of_day_agrees() {
         (1_000, 173_800, Some(-172_800)),
         // The time of the store is ahead of both.
         (500, 500, Some(-500)),
+        // It went a little ahead at the start before: it goes no further.
+        (990, 970, None),
+        (1_050, 980, Some(70)),
     ] {
         assert_eq!(leap(&settled(clock, of_day)), wanted, "{clock} {of_day}");
     }
