@@ -1013,8 +1013,8 @@ local function member(packed)
 end
 
 -- The latest time that the store can tell of its own past, in microseconds: only somebody else wrote one that is an
--- hour ahead of all clocks at hand. That of the caller alone proves nothing, as its machine may have stood still; nor does
--- the stored one, which the same hand may have written.
+-- hour ahead of all clocks at hand. That of the caller alone proves nothing, as its machine may have stood still; nor
+-- does the stored one, which the same hand may have written.
 local latest_past = math.max(now, clock, unshifted) + 3600 * 1000000
 
 -- Returns what gates never write so: each a key, and a field of it where the others are right. What is left of it would
