@@ -44,7 +44,7 @@ use self::endpoint::Endpoint;
 pub use self::faults::{NotReady, RedisFault, Unanswered};
 pub use self::fence::{Fence, FenceStop};
 use self::fitness::UnfitRedis;
-pub use self::refusal::refusal;
+pub use self::refusal::{of_another_call, refusal};
 use self::shards::ShardState;
 pub use self::shards::{ShardConnections, ShardKeys};
 use self::standing::{ConnectionStanding, NotConnected};

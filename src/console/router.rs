@@ -23,7 +23,7 @@ use crate::adapters::random::trace_id;
 use crate::adapters::rate::RoomShare;
 use crate::base::json::{self, Limits};
 use crate::catalog::{BodyPlace, Contract, Violation};
-use crate::edge::arriving::{ArrivingBody, BodyOverflow};
+use crate::edge::arriving::ArrivingBody;
 use crate::edge::guard::Unreadable;
 use crate::stations::admit::{AdmitRefusal, LONGEST_TARGET, bearer};
 use crate::stations::check::{CheckRefusal, check_head};
@@ -84,7 +84,9 @@ impl ConsoleServer {
         self.finish(reply, &trace_id(None))
     }
 
-    /// Identifies the person, and takes this act from the rates of the person and the address.
+    /// Identifies the person, and takes this act from the rates of the person and the address. A token is always looked at; a
+    /// session, which the store has, only as often as the address may err. An act that stops money is not refused for
+    /// that: its session waits for its turn.
     async fn person_from(
         &self,
         peer: IpAddr,
@@ -92,39 +94,24 @@ impl ConsoleServer {
         method: &Method,
         headers: &HeaderMap,
     ) -> Result<Person, Box<Reply>> {
-        let person = self.believed_from(peer, act, method, headers).await?;
-        match act.stops_money() && person.may(act.needs) {
-            true => self.rates.stop_of(&person.who)?,
-            false => self.rates.act_of(&person.who, peer)?,
-        }
-        Ok(person)
-    }
-
-    /// Identifies the person. A token is always looked at; a session, which the store has, only as often as the address
-    /// may err. An act that stops money is not refused for that: its session waits for its turn.
-    async fn believed_from(
-        &self,
-        peer: IpAddr,
-        act: &Act,
-        method: &Method,
-        headers: &HeaderMap,
-    ) -> Result<Person, Box<Reply>> {
-        if matches!(self.browsers.session(headers), CookieValue::Nothing) {
-            let person = self.person(method, headers).await;
-            return match person {
-                Ok(person) => Ok(person),
-                Err(refusal) => Err(self.rates.unbelieved_from(peer).err().unwrap_or(refusal)),
-            };
-        }
-        let taken = self.rates.unbelieved_from(peer);
+        let has_cookie = !matches!(self.browsers.session(headers), CookieValue::Nothing);
+        let taken = if has_cookie { self.rates.unbelieved_from(peer) } else { Ok(()) };
         let _turn = match &taken {
             Err(limited) if !act.stops_money() => return Err(limited.clone()),
             Err(_) => self.session_turns.acquire().await.ok(),
             Ok(()) => None,
         };
-        let person = self.person(method, headers).await?;
-        if taken.is_ok() {
+        let person = match self.person(method, headers).await {
+            Ok(person) => person,
+            Err(refusal) if has_cookie => return Err(refusal),
+            Err(refusal) => return Err(self.rates.unbelieved_from(peer).err().unwrap_or(refusal)),
+        };
+        if has_cookie && taken.is_ok() {
             self.rates.believed_from(peer);
+        }
+        match act.stops_money() && person.may(act.needs) {
+            true => self.rates.stop_of(&person.who)?,
+            false => self.rates.act_of(&person.who, peer)?,
         }
         Ok(person)
     }
@@ -166,7 +153,7 @@ impl ConsoleServer {
         check_head(headers, limit_bytes).map_err(Refusal::Check)?;
         let stated = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let arriving = ArrivingBody::new(room, stated, limit_bytes);
-        let read = timeout(self.inside.timeouts.body, read_body(body, arriving, limit_bytes)).await;
+        let read = timeout(self.inside.timeouts.body, read_body(body, arriving)).await;
         let (whole, room) = read.map_err(|_| Refusal::BodySlow)??;
         let Some(contract) = act.body.and_then(|schema| self.contracts.get(schema)) else {
             return if whole.is_empty() { Ok((Value::Null, room)) } else { Err(has_body()) };
@@ -188,16 +175,12 @@ impl ConsoleServer {
 async fn read_body(
     mut body: Body,
     mut arriving: ArrivingBody<BodySender>,
-    limit_bytes: usize,
 ) -> Result<(Vec<u8>, RoomShare<BodySender>), Refusal> {
     while let Some(frame) = body.frame().await {
         let Ok(piece) = frame.map_err(|_| Refusal::BodyBroken)?.into_data() else { continue };
-        arriving.add(&piece).map_err(|overflow| match overflow {
-            BodyOverflow::Limit => Refusal::Check(CheckRefusal::TooLarge { limit_bytes }),
-            BodyOverflow::Room => Refusal::NoRoom,
-        })?;
+        arriving.add(&piece)?;
     }
-    Ok(arriving.whole())
+    arriving.whole()
 }
 
 async fn answer(

@@ -7,15 +7,10 @@ use tokio::time::timeout;
 
 use super::Gate;
 use crate::adapters::rate::RoomShare;
-use crate::base::json::{Limits, TREE_BYTES_A_VALUE, count_values};
-use crate::edge::arriving::{ArrivingBody, BodyOverflow};
+use crate::edge::arriving::ArrivingBody;
 use crate::stations::admit::Caller;
-use crate::stations::check::CheckRefusal;
 use crate::stations::claim::Owner;
 use crate::stations::reply::Refusal;
-
-/// The values of a body that the call itself has memory for.
-const FREE_VALUES: usize = 16;
 
 /// Reads the body; the share holds its room until the body is no longer needed.
 pub(super) async fn whole(
@@ -26,7 +21,7 @@ pub(super) async fn whole(
     let limit_bytes = gate.limits.body_bytes;
     let room = gate.bodies.share_of(Owner::of(caller));
     let arriving = ArrivingBody::new(room, stated_length(session), limit_bytes);
-    match timeout(gate.timeouts.body, read_pieces(session, arriving, limit_bytes)).await {
+    match timeout(gate.timeouts.body, read_pieces(session, arriving)).await {
         Ok(read) => read,
         Err(_) => Err(Refusal::BodySlow),
     }
@@ -39,7 +34,6 @@ fn stated_length(session: &Session) -> Option<usize> {
 async fn read_pieces(
     session: &mut Session,
     mut arriving: ArrivingBody<Owner>,
-    limit_bytes: usize,
 ) -> Result<(Bytes, RoomShare<Owner>), Refusal> {
     if session.get_header(EXPECT).is_some_and(|h| h.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
         session.set_close_on_response_before_downstream_finish(false);
@@ -47,17 +41,8 @@ async fn read_pieces(
         session.set_close_on_response_before_downstream_finish(true);
     }
     while let Some(piece) = session.read_request_body().await.map_err(|_| Refusal::BodyBroken)? {
-        arriving.add(&piece).map_err(|overflow| match overflow {
-            BodyOverflow::Limit => Refusal::Check(CheckRefusal::TooLarge { limit_bytes }),
-            BodyOverflow::Room => Refusal::NoRoom,
-        })?;
+        arriving.add(&piece)?;
     }
-    let (bytes, mut room) = arriving.whole();
-    // The tree that the body is read to has room, too; where the room is small, no more than a caller gets who is alone.
-    let values = count_values(&bytes).min(Limits::REQUEST.values).saturating_sub(FREE_VALUES);
-    let most = room.most_alone().saturating_sub(room.units());
-    if !room.grow(values.saturating_mul(TREE_BYTES_A_VALUE).min(most)) {
-        return Err(Refusal::NoRoom);
-    }
+    let (bytes, room) = arriving.whole()?;
     Ok((Bytes::from(bytes), room))
 }

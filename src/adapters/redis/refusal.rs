@@ -35,12 +35,17 @@ pub(super) async fn check(
     }
 }
 
+/// Returns the fault of a connection that lost an answer: the next one stands for it. It has no code, so the connection ends.
+pub fn of_another_call() -> RedisError {
+    RedisError::from((ErrorKind::UnexpectedReturnType, "the answer belongs to another call"))
+}
+
 /// Asks whether the Redis answers, and whether the answer is to this question.
 pub(super) async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {
     let word = nonce().0;
     match ::redis::cmd("PING").arg(&word).query_async::<String>(connection).await {
         Ok(answered) if answered == word => Ok(()),
-        Ok(_) => Err(RedisError::from((ErrorKind::UnexpectedReturnType, "the answer belongs to another call"))),
+        Ok(_) => Err(of_another_call()),
         // A Redis that cannot save its data answers so; it still answers queries.
         Err(error) if error.code().and_then(refusal) == Some(WriteRefusal::Disk) => Ok(()),
         Err(error) => Err(error),

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Cmd, ErrorKind, RedisError, RedisResult};
+use ::redis::{Cmd, RedisResult};
 
 use super::call_head::{CallMark, ScriptHead};
 use super::generation::FoundDamage;
 use super::script_args::Words;
 use super::{DAMAGED, NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
-use crate::adapters::redis::Unanswered;
+use crate::adapters::redis::{Unanswered, of_another_call};
 use crate::base::ids::Environment;
 use crate::config::Durability;
 use crate::ledger::StoreFault;
@@ -19,12 +19,11 @@ const CALL_BYTES: usize = 112;
 /// How long the mark behind what was read stays.
 const MARK_SECONDS: u64 = 60;
 
-/// Returns the answer without the mark of its call. One with another mark belongs to another call: answers were lost between
-/// the Redis and this gate, and none on this connection is believed.
+/// Returns the answer without the mark of its call.
 fn own(mut told: ScriptReply, mark: CallMark) -> RedisResult<ScriptReply> {
     match told.pop() {
         Some(last) if last == mark => Ok(told),
-        _ => Err(RedisError::from((ErrorKind::UnexpectedReturnType, "the answer belongs to another call"))),
+        _ => Err(of_another_call()),
     }
 }
 
