@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 
+use super::exposed_files::exposed_files;
 use super::{ExitReason, Loaded, Sources};
 use crate::adapters::inherited_sockets::HandedOver;
 use crate::adapters::supervisor::Supervisor;
@@ -45,7 +46,7 @@ pub(super) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitReason> {
         }
     };
     let _log = telemetry::init(&loaded.config.log).context("the log cannot start")?;
-    for warning in &loaded.warnings {
+    for warning in loaded.warnings.iter().chain(&exposed_files(&loaded)) {
         tracing::warn!(%warning, "configuration");
     }
     let sources = arguments.sources.clone();

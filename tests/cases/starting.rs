@@ -1,5 +1,7 @@
 //! A start serves reads before a large store is verified, and money afterwards.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use sluice::ports::Store as _;
 use sluice::stations::claim::{self, Freeze, Owner};
 
 use super::claims::{swap, told};
-use super::nodes::{read, says};
+use super::nodes::{await_log, read, says};
 use crate::support::clock::wait_until;
 use crate::support::{Gate, Setup, Upstream};
 
@@ -64,8 +66,8 @@ fn serves_reads_before_it_verified(commits: usize) -> bool {
 fn a_gate_that_takes_plain_records_says_so_in_the_audit_log() {
     let upstream = Upstream::start();
     let journal = |gate: &Gate| {
-        let files = std::fs::read_dir(gate.path("sluice-audit")).unwrap().map(|file| file.unwrap().path());
-        files.filter_map(|file| std::fs::read_to_string(file).ok()).collect::<String>()
+        let files = fs::read_dir(gate.path("sluice-audit")).unwrap().map(|file| file.unwrap().path());
+        files.filter_map(|file| fs::read_to_string(file).ok()).collect::<String>()
     };
     for (takes_plain, key) in [(false, true), (true, true), (true, false)] {
         let setup = Setup::of(&upstream).set_raw("store", "allow_plain", &takes_plain.to_string());
@@ -78,4 +80,17 @@ fn a_gate_that_takes_plain_records_says_so_in_the_audit_log() {
         }
         assert_eq!(is_told(), takes_plain && key, "{takes_plain} {key}");
     }
+}
+
+#[test]
+fn a_gate_says_at_its_start_which_of_its_files_others_can_change() {
+    let upstream = Upstream::start();
+    let open = "it is `audit.folder`, and every user of this machine can remove or replace what the gate keeps in it";
+    let gate = Setup::of(&upstream).start();
+    assert!(!says(&gate, open));
+    let setup = gate.end();
+    fs::set_permissions(setup.path("sluice-audit"), Permissions::from_mode(0o777)).unwrap();
+    let gate = setup.start();
+    await_log(&gate, open);
+    assert_eq!(read(&gate).status, 200);
 }
