@@ -1,5 +1,7 @@
 //! Checks one whole HTTP/1.1 head, byte by byte.
 
+use memchr::{memchr_iter, memchr2};
+
 use super::unreadable::Unreadable;
 
 /// The limits of a head.
@@ -34,19 +36,24 @@ const ONCE: [&str; 10] = [
 /// The longest name that [`SeenHeaders`] looks for is `transfer-encoding`.
 const LONGEST_KNOWN: usize = 17;
 
+const USUAL_LINES: usize = 16;
+
 /// Refuses a wrong head early, so that the rest need not arrive. Bytes before `from` were checked before.
 pub(super) fn so_far(head: &[u8], from: usize) -> Result<(), Unreadable> {
-    if head.first().is_some_and(|first| !first.is_ascii_uppercase()) {
-        return Err(Unreadable::RequestLine);
-    }
-    let is_bare =
-        |at: usize| head.get(at) == Some(&b'\n') && (at == 0 || head.get(at.saturating_sub(1)) != Some(&b'\r'));
-    if (from..head.len()).any(is_bare) { Err(Unreadable::LineEnd) } else { Ok(()) }
+    begins(head)?;
+    let is_bare = |end: usize| end == 0 || head.get(end.saturating_sub(1)) != Some(&b'\r');
+    let mut ends = memchr_iter(b'\n', head.get(from..).unwrap_or_default());
+    if ends.any(|end| is_bare(end.saturating_add(from))) { Err(Unreadable::LineEnd) } else { Ok(()) }
+}
+
+fn begins(head: &[u8]) -> Result<(), Unreadable> {
+    let is_method = head.first().is_none_or(u8::is_ascii_uppercase);
+    if is_method { Ok(()) } else { Err(Unreadable::RequestLine) }
 }
 
 /// Checks a head that ends with an empty line.
 pub(super) fn check(head: &[u8], limits: HeadLimits) -> Result<BodyFraming, Unreadable> {
-    so_far(head, 0)?;
+    begins(head)?;
     let text = head.strip_suffix(b"\r\n\r\n").ok_or(Unreadable::LineEnd)?;
     let mut lines = split_lines(text)?.into_iter();
     request_line(lines.next().unwrap_or_default())?;
@@ -60,18 +67,16 @@ pub(super) fn check(head: &[u8], limits: HeadLimits) -> Result<BodyFraming, Unre
     seen.body()
 }
 
-/// Splits lines. A CR that ends no line is refused.
+/// Splits lines. A CR that ends no line, and an LF without one, are refused.
 fn split_lines(text: &[u8]) -> Result<Vec<&[u8]>, Unreadable> {
-    let mut lines: Vec<&[u8]> = text.split(|b| *b == b'\n').collect();
-    let last = lines.len().saturating_sub(1);
-    for (at, line) in lines.iter_mut().enumerate() {
-        if at < last {
-            *line = line.strip_suffix(b"\r").ok_or(Unreadable::LineEnd)?;
-        }
-        if line.contains(&b'\r') {
-            return Err(Unreadable::LineEnd);
-        }
+    let mut lines = Vec::with_capacity(USUAL_LINES);
+    let mut rest = text;
+    while let Some(end) = memchr2(b'\r', b'\n', rest) {
+        let (line, behind) = rest.split_at(end);
+        rest = behind.strip_prefix(b"\r\n").ok_or(Unreadable::LineEnd)?;
+        lines.push(line);
     }
+    lines.push(rest);
     Ok(lines)
 }
 
@@ -115,7 +120,9 @@ impl SeenHeaders {
         if name.is_empty() || !name.iter().all(|b| is_token(*b)) {
             return Err(Unreadable::HeaderName);
         }
-        if value.iter().any(|b| (*b < 0x20 && *b != b'\t') || *b == 0x7f) {
+        // Without an early end, so that many bytes are compared at once.
+        let is_control = |b: &u8| ((*b < 0x20) & (*b != b'\t')) | (*b == 0x7f);
+        if value.iter().fold(false, |any, b| any | is_control(b)) {
             return Err(Unreadable::HeaderValue);
         }
         // No longer name is looked for.
