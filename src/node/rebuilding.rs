@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::Node;
 use super::journalling::follows;
 use super::membership::Membership;
-use super::node_facts::NodeFacts;
+use super::node_facts::{NodeFacts, stated_lately};
 use super::rebuilt_snapshot::{RebuildingJournal, SnapshotOccasion};
 use crate::adapters::audit::{EntryRoom, entries_above, newest_entries};
 use crate::adapters::random;
@@ -50,8 +50,8 @@ struct NodesAtLoss<'h> {
 impl<'h> NodesAtLoss<'h> {
     fn of(heard: &'h HeartbeatReply) -> NodesAtLoss<'h> {
         let lost = heard.lost.unwrap_or(heard.at);
-        // One that came and runs no longer is not waited for.
-        let is_here = |member: &&Member| member.acknowledges == Some(lost) && heard.is_live(member);
+        // One that came and runs no longer is not waited for. What a gate said of an earlier loss could be put back.
+        let is_here = |member: &&Member| member.acknowledges == Some(lost) && stated_lately(heard, member).is_some();
         let (came, others): (Vec<_>, Vec<_>) = heard.members.iter().partition(is_here);
         let ran = |member: &&Member| member.beat > StoreTime::default() && lost.since(member.beat) < LAPSE;
         NodesAtLoss { lost, came, missing: others.into_iter().filter(ran).collect() }

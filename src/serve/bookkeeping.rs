@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use super::embedded_start::{UnverifiedStore, open_store};
+use super::embedded_start::{REACH_NOTE, UnverifiedStore, open_store};
 use super::node_settings::{audit_settings, clock_watch, entry_room, hold_room, outlets, terms};
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
@@ -31,7 +31,6 @@ use crate::adapters::store::sealed::{JournalledRecords, Sealed, SealingKey, Seal
 use crate::adapters::store::snapshot::SnapshotSource;
 use crate::adapters::supervisor::Supervisor;
 use crate::adapters::unsettled_outcomes::Unsettled;
-use crate::audit::Highest;
 use crate::base::ids::Environment;
 use crate::config::{Config, StoreKind};
 use crate::ledger::{Number, StoreFault};
@@ -39,7 +38,6 @@ use crate::node::clock_watch::watch_own_clock;
 use crate::node::journal_gaps::close_for_missing_files;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
-use crate::node::rollback_guard::close_if_incomplete;
 use crate::node::upkeep::{keep_sweeping, tell_of_plain, watch_leases};
 use crate::node::what_was_before::recover_whole;
 use crate::node::{HoldChanges, InForce, Node, OpenAttempt, OpenAttempts, watch_store};
@@ -108,6 +106,7 @@ pub(super) fn open(
         StoreKind::Redis => None,
     };
     let mut settings = audit_settings(config)?;
+    settings.note = embedded.is_some().then(|| config.store.folder.join(REACH_NOTE));
     // With a Redis, this gate keeps what its journal makes of the store.
     let replica = match config.store.kind {
         StoreKind::Embedded => None,
@@ -127,7 +126,7 @@ pub(super) fn open(
     let mut unverified = None;
     let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
         (Some(store), _) => {
-            let store = UnverifiedStore::new(store, config, runtime.handle(), audit.stood(), &seals)?;
+            let store = UnverifiedStore::new(store, config, runtime.handle(), &audit, &seals)?;
             let opening = store.opening();
             unverified = Some(store);
             (opening.clone(), None, opening)
@@ -224,7 +223,6 @@ pub(super) fn open(
         redis: awaited.clone(),
         membership: membership.clone(),
         node: of_start,
-        journal: audit.stood().clone(),
         unverified,
         audit_folder: config.audit.folder.clone(),
         environments: environments.clone(),
@@ -298,7 +296,6 @@ struct NodeStart {
     redis: Option<ShardConnections>,
     membership: Option<Arc<Membership>>,
     node: Arc<Node>,
-    journal: Highest,
     /// The embedded store, which is verified first.
     unverified: Option<UnverifiedStore>,
     audit_folder: PathBuf,
@@ -319,14 +316,13 @@ async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = (
 /// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
 /// before.
 async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
-    let NodeStart { redis, membership, node, journal, unverified, audit_folder, environments, joined } = start;
+    let NodeStart { redis, membership, node, unverified, audit_folder, environments, joined } = start;
     // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
     let opened: Vec<OpenAttempt> =
         Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
-    let needs_journal = match unverified {
-        Some(store) => store.verified(&node).await?,
-        None => false,
-    };
+    if let Some(store) = unverified {
+        store.verified(&node).await?;
+    }
     let since = Stopwatch::start();
     loop {
         if let Some(redis) = &redis {
@@ -347,10 +343,7 @@ async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
         }
         let joins = match &membership {
             Some(membership) => membership.join(&node).await,
-            None => {
-                let checked = close_if_incomplete(&*node.store, &journal, &node.id, needs_journal).await;
-                checked.map_err(JoinError::Store)
-            }
+            None => Ok(()),
         };
         match joins {
             Ok(()) => {}

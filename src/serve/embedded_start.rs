@@ -6,22 +6,26 @@ use tokio::runtime::Handle;
 
 use super::embedded_store::{belongs_here, lacks_commits, made_whole};
 use super::open_node_error::OpenNodeError;
+use crate::adapters::audit::{AuditFiles, is_copy, keep_original};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
 use crate::adapters::store::opening::OpeningStore;
 use crate::adapters::store::sealed::Seals;
-use crate::audit::Highest;
 use crate::config::Config;
 use crate::ledger::StoreFault;
 use crate::node::Node;
+use crate::node::rollback_guard::{JournalAtStart, close_if_incomplete};
+
+/// Says how far the journal reaches, beside the store that leans on it.
+pub(super) const REACH_NOTE: &str = "journal-reach.json";
 
 /// A store whose lock is taken, and whose content is not verified yet.
 #[derive(Debug)]
 pub(super) struct UnverifiedStore {
     store: Embedded,
     config: Config,
-    /// The highest numbers of the journal.
-    stood: Highest,
+    journal: JournalAtStart,
+    audit: Arc<AuditFiles>,
     seals: Seals,
     opening: Arc<OpeningStore>,
 }
@@ -38,14 +42,21 @@ impl UnverifiedStore {
         store: Embedded,
         config: &Config,
         runtime: &Handle,
-        stood: &Highest,
+        audit: &Arc<AuditFiles>,
         seals: &Seals,
     ) -> Result<UnverifiedStore, OpenNodeError> {
+        let stood = audit.stood();
         if !lacks_commits(&store, runtime, stood)? {
             belongs_here(&store, config, runtime, stood)?;
         }
-        let (config, stood, seals) = (config.clone(), stood.clone(), seals.clone());
-        Ok(UnverifiedStore { store, config, stood, seals, opening: Arc::default() })
+        let journal = JournalAtStart {
+            highest: stood.clone(),
+            is_needed: store.needs_journal(),
+            is_copy: is_copy(&config.audit.folder, &config.store.node),
+            shortfall: audit.shortfall().map(str::to_owned),
+        };
+        let (config, audit, seals) = (config.clone(), audit.clone(), seals.clone());
+        Ok(UnverifiedStore { store, config, journal, audit, seals, opening: Arc::default() })
     }
 
     /// Returns the store as calls reach it, once it is verified.
@@ -53,24 +64,33 @@ impl UnverifiedStore {
         self.opening.clone()
     }
 
-    /// Verifies the whole content, or builds the store anew from the journal; then the store opens. Returns whether it was
-    /// left by a gate that was killed.
-    pub(super) async fn verified(self, node: &Node) -> Result<bool, OpenNodeError> {
+    /// Verifies the whole content, or builds the store anew from the journal; then the store opens. Money closes where store
+    /// and journal may not hold all that happened.
+    pub(super) async fn verified(self, node: &Node) -> Result<(), OpenNodeError> {
         node.watched.starts(Some("its content is still being verified".to_owned()));
         let runtime = Handle::current();
+        let (journal, audit, folder) = (self.journal.clone(), self.audit.clone(), self.config.audit.folder.clone());
         let verified = tokio::task::spawn_blocking(move || self.verify(&runtime)).await;
-        verified.map_err(|error| OpenNodeError::Unreadable(StoreFault::Away(error.to_string())))?
+        verified.map_err(|error| OpenNodeError::Unreadable(StoreFault::Away(error.to_string())))??;
+        close_if_incomplete(&*node.store, &journal, &node.id).await.map_err(OpenNodeError::Unreadable)?;
+        // Money is closed on disk by now, where the journal may be an older one.
+        if journal.is_copy {
+            keep_original(&folder, &node.id).map_err(OpenNodeError::JournalId)?;
+        }
+        audit.notes_reach();
+        Ok(())
     }
 
-    fn verify(self, runtime: &Handle) -> Result<bool, OpenNodeError> {
-        let UnverifiedStore { store, config, stood, seals, opening } = self;
+    fn verify(self, runtime: &Handle) -> Result<(), OpenNodeError> {
+        let UnverifiedStore { store, config, journal, seals, opening, .. } = self;
+        let stood = journal.highest;
         let since = Stopwatch::start();
         let store = made_whole(store, &config, runtime, &stood, &seals, || open_store(&config, &seals))?;
-        let needs_journal = store.takes_over();
+        store.takes_over();
         belongs_here(&store, &config, runtime, &stood)?;
         let millis = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(millis, "the content of the store is verified");
         opening.opens(Arc::new(store));
-        Ok(needs_journal)
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use tokio::runtime::Handle;
 
 use super::open_node_error::OpenNodeError;
-use crate::adapters::audit::{is_copy, keep_met_store, keep_original, met_store};
+use crate::adapters::audit::{is_copy, keep_met_store, met_store};
 use crate::adapters::store::embedded::{ContentVerdict, Embedded, OpenError};
 use crate::adapters::store::rebuild::{RebuildSource, rebuild};
 use crate::adapters::store::sealed::Seals;
@@ -200,10 +200,6 @@ pub(super) fn belongs_here(
 ) -> Result<(), OpenNodeError> {
     let environment = Environment::Production;
     let (folder, node) = (&config.audit.folder, &config.store.node);
-    // A store that was built from a copy is closed by now.
-    if is_copy(folder, node) {
-        keep_original(folder, node).map_err(OpenNodeError::JournalId)?;
-    }
     let met = met_store(folder, node, environment);
     let Some(id) = runtime.block_on(store.created(environment)).map_err(OpenNodeError::Unreadable)? else {
         let last = runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?;

@@ -42,6 +42,7 @@ mod metrics;
 mod money_probe;
 mod model;
 pub(super) mod nodes;
+mod older_journals;
 mod once;
 #[cfg(target_arch = "x86_64")]
 mod own_clocks;

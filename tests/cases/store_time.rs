@@ -4,7 +4,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::claims::{swap, told};
 use super::clocks::{CLOSED, DAY, HALF_AN_HOUR, is_closed, is_doubted, open_gate, swaps, tight, unfreeze, with_clock};
@@ -328,4 +328,25 @@ fn people_have_no_clock_followed_but_as_they_committed() {
     assert_eq!(upstream.seen().len(), 1);
     unfreeze(&gate);
     assert_eq!(swaps(&gate), FULL);
+}
+
+/// Whoever writes beside the store, while no gate runs, has neither its clock nor the time of day.
+#[test]
+fn the_time_that_is_kept_beside_an_embedded_store_moves_nothing_ahead() {
+    for days in [2, 450] {
+        let upstream = Upstream::start();
+        let gate = tight(Setup::of(&upstream)).asks_date().start().ready();
+        let paid = swap();
+        let first = paid.send(gate.production());
+        assert_eq!(told(&first), "200 - executed");
+        let stopped = gate.end();
+        let file = stopped.path("sluice-data/store.clock");
+        let mut kept: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        kept["at"] = json!(kept["at"].as_i64().unwrap() + days * 24 * 3_600_000_000);
+        fs::write(&file, kept.to_string()).unwrap();
+        let gate = stopped.start();
+        assert_eq!(swaps(&gate), FULL, "{days} days");
+        assert_eq!(paid.send(gate.production()).text(), first.text());
+        assert!(!is_closed(&gate) && upstream.seen().len() == 1, "{days} days");
+    }
 }

@@ -20,6 +20,7 @@ mod lost_entries;
 mod met_store;
 mod missing_files;
 mod operand_key;
+mod reach_note;
 mod receipts;
 mod salts;
 mod written_entries;
@@ -35,6 +36,7 @@ mod writer;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -48,6 +50,7 @@ use tokio::time::timeout;
 use self::following::Following;
 use self::line_tree::TreeStart;
 use self::log::{Log, LogPosition, Prepared};
+use self::reach_note::ReachNote;
 use self::signer::CheckpointSigner;
 use self::start::recent_checkpoint;
 use self::writer::{Health, LogJob, LogRequest, LogWriter, Suspended, WriterSignals};
@@ -98,6 +101,8 @@ pub struct AuditSettings {
     pub checkpoints: Option<Checkpoints>,
     /// Hears each entry that is on disk, in order.
     pub follower: Option<Arc<dyn Follower>>,
+    /// The file outside of the folder that says how far the log reaches.
+    pub note: Option<PathBuf>,
 }
 
 impl AuditSettings {
@@ -111,6 +116,7 @@ impl AuditSettings {
             queue: 4096,
             checkpoints: None,
             follower: None,
+            note: None,
         }
     }
 }
@@ -153,6 +159,9 @@ pub struct AuditFiles {
     ended: Mutex<Receiver<()>>,
     /// The highest numbers in the files when they were opened.
     stood: Highest,
+    /// Why the files ended before what was noted of them.
+    shortfall: Option<String>,
+    notes_reach: Arc<AtomicBool>,
     /// How far the files have every entry now.
     reached: watch::Receiver<Highest>,
     begun: watch::Receiver<Arc<FileHeader>>,
@@ -173,7 +182,7 @@ impl AuditFiles {
 
     /// Opens the files on another disk.
     pub fn on(disk: Box<dyn Disk>, settings: AuditSettings, clock: Arc<dyn Clock>) -> Result<AuditFiles, OpenFault> {
-        let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints, follower } = settings;
+        let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints, follower, note } = settings;
         let fault = |error: io::Error| OpenFault::Disk { path: folder.clone(), why: error.to_string() };
         fs::create_dir_all(&folder).map_err(fault)?;
         let mut lock = lock(&lock_file(&folder, &node))?;
@@ -181,6 +190,10 @@ impl AuditFiles {
         let former = signed(&mut lock, &instance).map_err(fault)?;
         let recent = recent_checkpoint(&folder, &node).map_err(fault)?;
         let start = start::find_start(&folder, &node, recent.as_ref().map(|(_, place)| &place.end))?;
+        let shortfall = note.as_ref().map(|note| reach_note::shortfall(note, &folder, &node, start.tip.as_ref()));
+        let shortfall = shortfall.transpose().map_err(fault)?.flatten();
+        let notes_reach = Arc::new(AtomicBool::new(shortfall.is_none()));
+        let note = note.map(|note| ReachNote::new(note, Arc::clone(&notes_reach)));
         let begun = checkpoints.map(|checkpoints| {
             let tip = start.tip.as_ref().map(|tip| (tip.header.sequence, tip.lines));
             let start = TreeStart { folder: folder.clone(), node: node.clone(), recent, tip };
@@ -199,7 +212,8 @@ impl AuditFiles {
         let suspended = Suspended::default();
         let (begin, begun) = watch::channel(Arc::clone(log.header()));
         let signals = WriterSignals { reach, begun: begin, gap: Arc::clone(&gap), suspended: Arc::clone(&suspended) };
-        let writer = LogWriter::new(log, signer, Arc::clone(&health), lock, signals, following);
+        let mut writer = LogWriter::new(log, signer, Arc::clone(&health), lock, signals, following);
+        writer.note = note;
         let (jobs, waiting) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let (alive, life) = watch::channel(());
@@ -216,6 +230,8 @@ impl AuditFiles {
             health,
             ended: Mutex::new(ended),
             stood,
+            shortfall,
+            notes_reach,
             reached,
             begun,
             gap,
@@ -231,6 +247,16 @@ impl AuditFiles {
     pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut life = self.life.clone();
         async move { while life.changed().await.is_ok() {} }
+    }
+
+    /// Returns why the files, when they were opened, ended before what was noted of them.
+    pub fn shortfall(&self) -> Option<&str> {
+        self.shortfall.as_deref()
+    }
+
+    /// Notes from now on how far the files reach, also where they ended before what was noted.
+    pub fn notes_reach(&self) {
+        self.notes_reach.store(true, Ordering::Release);
     }
 
     /// Returns the highest number of each environment in the files when they were opened.

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
 use super::following::Following;
 use super::log::{EntryRefusal, Log, Prepared, Results};
+use super::reach_note::ReachNote;
 use super::signer::CheckpointSigner;
 use crate::audit::{FileHeader, Highest, SnapshotLink};
 use crate::base::ids::Environment;
@@ -121,6 +122,7 @@ pub(super) struct LogWriter {
     /// Jobs with such entries.
     waiting: Vec<LogJob>,
     following: Option<Following>,
+    pub(super) note: Option<ReachNote>,
 }
 
 impl LogWriter {
@@ -132,7 +134,7 @@ impl LogWriter {
         signals: WriterSignals,
         following: Option<Following>,
     ) -> LogWriter {
-        LogWriter { log, signer, health, lock, signals, waiting: Vec::new(), following }
+        LogWriter { log, signer, health, lock, signals, waiting: Vec::new(), following, note: None }
     }
 
     /// Runs until no sender is left.
@@ -158,6 +160,7 @@ impl LogWriter {
             self.checkpoint(false);
         }
         self.checkpoint(true);
+        self.tell_reach();
         if let Some(signer) = &mut self.signer {
             signer.end();
         }
@@ -219,7 +222,10 @@ impl LogWriter {
         jobs
     }
 
-    fn tell_reach(&self) {
+    fn tell_reach(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.take(&self.log.extent());
+        }
         self.signals.reach.send_if_modified(|reached| {
             let is_new = reached != self.log.highest();
             reached.clone_from(self.log.highest());

@@ -1,6 +1,7 @@
 //! The journals that a rebuild lacks.
 
 use super::*;
+use crate::adapters::store::redis::HeartbeatVerdict;
 use crate::base::json;
 use crate::node::node_facts::FACTS_FORMAT;
 
@@ -69,6 +70,32 @@ fn a_journal_that_was_not_told_before_the_loss_is_awaited_again() {
     assert_eq!(untold("other", &["other", "leads"], 7), Some(7), "the journal at hand has what is before");
     assert_eq!(untold("other", &["leads"], 0), None, "somebody else is awaited");
     assert_eq!(untold("leads", &["leads"], 0), None, "the store is rebuilt from its journal");
+}
+
+/// What it said of an earlier loss is sealed, and can be put back with a beat of now.
+#[test]
+fn a_gate_came_whose_own_words_are_of_now() {
+    let (lost, now) = (StoreTime::of_micros(1_000_000_000), StoreTime::of_micros(1_002_000_000));
+    let said = |at: StoreTime| {
+        let told = written_facts(&NodeFacts { at, acknowledges: Some(lost), ..NodeFacts::of_test(0, 9) });
+        Member { beat: now, acknowledges: Some(lost), told, ..member("other", 0, 9) }
+    };
+    let came = |at: StoreTime| {
+        let heard = HeartbeatReply {
+            verdict: HeartbeatVerdict::Lost,
+            at: now,
+            clock: now,
+            generation: String::new(),
+            run: String::new(),
+            last: Number::default(),
+            above: Number::default(),
+            lost: Some(lost),
+            members: vec![said(at)],
+        };
+        NodesAtLoss::of(&heard).came.len()
+    };
+    assert_eq!(came(now), 1);
+    assert_eq!(came(StoreTime::of_micros(900_000_000)), 0);
 }
 
 /// It may have another history behind the same number, which no other journal would be asked for.

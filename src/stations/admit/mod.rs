@@ -197,7 +197,8 @@ pub fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
 /// Returns whether a text has the characters of a token.
 pub fn is_token(text: &str) -> bool {
     let is = |wanted: u8, b: u8| b == wanted;
-    let is_other = |b: u8| is(b'-', b) | is(b'.', b) | is(b'_', b) | is(b'~', b) | is(b'+', b) | is(b'/', b) | is(b'=', b);
+    let is_other =
+        |b: u8| is(b'-', b) | is(b'.', b) | is(b'_', b) | is(b'~', b) | is(b'+', b) | is(b'/', b) | is(b'=', b);
     let allowed = |b: u8| b.is_ascii_digit() | (b | 0x20).is_ascii_lowercase() | is_other(b);
     // Without an early end, so that many bytes are compared at once.
     !text.is_empty() && text.bytes().fold(true, |all, b| all & allowed(b))

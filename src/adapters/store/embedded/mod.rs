@@ -43,10 +43,13 @@ use super::ticker::{Ticker, TickerStart};
 use crate::base::ids::Environment;
 use crate::ledger::{
     ClockLeap, Commit, CommitError, InstallationId, Number, Query, QueryAnswer, Receipt, Sender, Step, StoreFault,
-    WriteRefusal,
+    StoreTime, WriteRefusal,
 };
 use crate::ports::{Clock, Store};
 use writer::{StoreJob, StoreWriter, Ticket, WriterState};
+
+/// How much the kept time of a store may differ from the time of day at its next start.
+const DAY_CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// Deadlines and queue sizes of the store.
 #[derive(Clone, Debug)]
@@ -109,7 +112,10 @@ impl Embedded {
 
     fn within(folder: &Path, may_create: bool, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let medium = Arc::new(locked(folder, may_create)?);
-        let expected = boot_clock::expected(folder, clock.elapsed());
+        // Only the machine's own clocks may say how long the process was down: the file could be anybody's.
+        let of_day = StoreTime::of_micros(clock.now().as_microsecond());
+        let agrees = |time: &StoreTime| time.since(of_day).max(of_day.since(*time)) <= DAY_CLOCK_TOLERANCE;
+        let expected = boot_clock::expected(folder, clock.elapsed()).filter(agrees);
         let unknown = if options.trusts_clock { TickerStart::OfDay } else { TickerStart::Unknown };
         let start = expected.map_or(unknown, TickerStart::Expected);
         let mut store = Embedded::on(medium, clock, options, start)?;
@@ -156,12 +162,9 @@ impl Embedded {
         self.folder.as_deref().is_some_and(|folder| journal_mark::check(folder).is_err())
     }
 
-    /// A gate serves from this store from now on, and its orderly end takes the mark away. Returns whether the store has it
-    /// from a gate that did not end in order.
-    pub fn takes_over(&self) -> bool {
-        let is_marked = self.needs_journal();
-        self.takes_mark_away.store(is_marked, Ordering::SeqCst);
-        is_marked
+    /// A gate serves from this store from now on, and its orderly end takes the mark away that a killed one left.
+    pub fn takes_over(&self) {
+        self.takes_mark_away.store(self.needs_journal(), Ordering::SeqCst);
     }
 
     /// Returns how the time of day differs from what the monotonic clock expects, if it leapt.
