@@ -192,6 +192,10 @@ const GUARANTEES: &[Guarantee] = &[
                  send calls that wait in its sockets before it hears of the new primary.",
             ),
             (
+                "A snapshot of a whole disk with an embedded store and its journal is put back only as `recovery.md` says.",
+                "The gate takes an older store for the newest, and pays again what it paid since.",
+            ),
+            (
                 "The monotonic clock of a gate's machine goes right, or the clock of the Redis does. An embedded store has the \
                  first alone.",
                 "Limits are free, and requestIds forgotten, too early.",
@@ -202,6 +206,9 @@ const GUARANTEES: &[Guarantee] = &[
             "memory::a_failover_to_a_replica_that_lagged_pays_nothing_twice",
             "memory::an_older_copy_is_noticed_and_made_whole",
             "clusters::a_split_between_the_nodes_pays_at_the_side_of_the_majority_alone",
+            "older_journals::an_older_copy_of_the_journal_of_a_killed_gate_closes_money",
+            "older_journals::a_journal_that_was_cut_after_a_kill_closes_money",
+            "older_journals::older_copies_of_store_and_journal_close_money",
             "rebuilt::a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store",
             "archived::a_snapshot_that_was_changed_opens_nothing",
             "joining::a_gate_that_came_late_finds_what_was_removed_from_before",
