@@ -269,7 +269,7 @@ fn the_doctor_says_that_money_is_closed_because_the_store_may_have_lost_payments
     let setup = gate.end();
     fs::rename(setup.path("sluice-audit"), setup.path("journal")).unwrap();
     let gate = setup.start();
-    assert_eq!(swap().send(gate.production()).status, 200);
+    assert_eq!(swap().send(gate.production()).status, 503);
     let setup = gate.end();
     fs::rename(setup.path("sluice-data"), setup.path("away")).unwrap();
     let gate = setup.start();

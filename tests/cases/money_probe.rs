@@ -66,7 +66,7 @@ fn a_store_that_cannot_be_rebuilt_whole_stops_money() {
     let setup = gate.end();
     fs::rename(setup.path("sluice-audit"), setup.path("journal")).unwrap();
     let gate = setup.start();
-    assert_eq!(swap().send(gate.production()).status, 200);
+    assert_eq!(swap().send(gate.production()).status, 503);
     let setup = gate.end();
     fs::rename(setup.path("sluice-data"), setup.path("away")).unwrap();
     let gate = setup.start();
