@@ -6,7 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use rustix::fs::statvfs;
+use rustix::fs::{statfs, statvfs};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,6 +15,8 @@ use crate::telemetry::Usage;
 /// The limits that forbid core dumps, the first that is allowed. Linux takes 1 as "no dump, not even for a program that
 /// collects them"; 0 forbids files only, and a process may always lower its limit to it.
 const NO_CORE_DUMPS: [u64; 2] = [1, 0];
+/// The numbers of the file systems tmpfs and ramfs.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Forbids core dumps of this process and its children: they would contain keys, tokens and bank data.
 pub fn forbid_core_dumps() -> io::Result<()> {
@@ -42,6 +44,15 @@ pub fn disk_space(folder: &Path) -> io::Result<DiskSpace> {
     let found = statvfs(folder)?;
     let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
     Ok(DiskSpace { free_bytes: bytes(found.f_bavail), all_bytes: bytes(found.f_blocks) })
+}
+
+/// Whether what is written to this folder is lost when the machine ends.
+pub fn lies_in_memory(folder: &Path) -> io::Result<bool> {
+    // Systems have numbers of different widths.
+    fn number(of: impl Into<i64>) -> i64 {
+        of.into()
+    }
+    Ok(IN_MEMORY.contains(&number(statfs(folder)?.f_type)))
 }
 
 /// Returns a word that is another one after each start of the machine; `None` where it is not known.

@@ -50,6 +50,8 @@ word_enum! {
         JournalLost = "journal-lost",
         /// A gate with a seal key was started that takes records in plain text (`store.allow_plain`).
         TookPlain = "took-plain",
+        /// A record of the store was sealed anew, with the key that seals now.
+        SealedAnew = "sealed-anew",
         Frozen = "frozen",
         /// One of two people said that a freeze is to be lifted.
         SaidUnfrozen = "said-unfrozen",

@@ -9,6 +9,7 @@ pub mod finding;
 pub mod folded;
 pub mod ids;
 pub mod json;
+pub mod key_bytes;
 pub mod keyed;
 pub mod money;
 pub mod normal;

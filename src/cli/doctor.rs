@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
     if config.store.allow_plain {
         report.find(
             "`store.allow_plain` is set: whoever writes the store can plant records",
-            "set `store.seal_key`; remove `allow_plain` when the store from before the key is taken over",
+            "set `store.seal_key`; remove `allow_plain` when the store from before the key is taken over, as the guide `rotate.md` says",
         );
     }
     match (config.store.kind, &config.redis) {

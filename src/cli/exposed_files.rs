@@ -6,7 +6,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::Loaded;
+use crate::adapters::machine::lies_in_memory;
 use crate::base::finding::Finding;
+use crate::base::ids::Environment;
+use crate::config::is_loopback;
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o002;
@@ -40,7 +43,8 @@ pub(super) fn exposed_files(loaded: &Loaded) -> Vec<Finding> {
         exposed(path, text, remedy)
     });
     let all = written.chain(read).chain(read_by_group).chain(folders_of_others(&all));
-    all.chain(kept_folders(loaded)).chain(keys_beside(loaded)).chain(operands_beside(loaded)).collect()
+    let all = all.chain(kept_folders(loaded)).chain(keys_beside(loaded)).chain(operands_beside(loaded));
+    all.chain(among_policies(loaded)).chain(in_memory(loaded)).collect()
 }
 
 /// Returns the folders that the gate writes, each with its setting.
@@ -70,6 +74,41 @@ fn operands_beside(loaded: &Loaded) -> Option<Finding> {
                 the audit log";
     let remedy = "give `store.folder` a folder of its own, or set `audit.operand_key`";
     is_inside.then(|| Finding::insecure(&store.display().to_string(), text).remedy(remedy))
+}
+
+/// Returns a finding for every folder that the gate writes and that is the folder of policies, or in it, or around it.
+fn among_policies(loaded: &Loaded) -> Vec<Finding> {
+    let Some(policies) = loaded.config.policies.as_ref().and_then(|folder| real(folder)) else { return Vec::new() };
+    let is_among = |folder: &Path| {
+        real(folder).is_some_and(|folder| folder.starts_with(&policies) || policies.starts_with(&folder))
+    };
+    let found = written_folders(loaded).into_iter().filter(|(_, folder)| is_among(folder)).map(|(name, folder)| {
+        let text = format!(
+            "`{name}` and the folder of policies are the same, or one lies in the other: whoever may write there for the gate \
+             decides what is paid, and a copy or a restore of the one replaces the other"
+        );
+        Finding::insecure(&folder.display().to_string(), text).remedy("give each a folder of its own")
+    });
+    found.collect()
+}
+
+/// Returns a finding for every folder of the gate that is in memory, where real money may move: a simulator on this machine
+/// moves none.
+fn in_memory(loaded: &Loaded) -> Vec<Finding> {
+    let production = loaded.config.environments.iter().find(|of| of.environment == Environment::Production);
+    if production.is_none_or(|of| is_loopback(&of.upstream.host)) {
+        return Vec::new();
+    }
+    let found = written_folders(loaded).into_iter().filter(|(_, folder)| is_in_memory(folder)).map(|(name, folder)| {
+        let text = format!("it is `{name}`, and lies in memory: a start of the machine loses what was paid");
+        Finding::insecure(&folder.display().to_string(), text).remedy("name a folder on a disk")
+    });
+    found.collect()
+}
+
+/// Whether a folder is in memory, or will be when it is made.
+fn is_in_memory(folder: &Path) -> bool {
+    real(folder).is_some_and(|real| real.ancestors().find_map(|there| lies_in_memory(there).ok()).unwrap_or(false))
 }
 
 /// Returns the path without links, also where its end does not exist yet.

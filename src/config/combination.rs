@@ -121,16 +121,19 @@ fn authorities_without_tls(environment: Environment, of: &WrittenEnvironment) ->
     (!upstream.value.tls).then(|| error(&authorities.place, fault.remedy("use `https://`, or remove `upstream_ca`")))
 }
 
-fn same_address(written: &WrittenConfig) -> Vec<Wrong> {
-    let listeners: Vec<(&str, &Placed<SocketAddr>)> = [
+/// Returns the addresses of this gate, each with its setting.
+fn listeners(written: &WrittenConfig) -> Vec<(&'static str, &Placed<SocketAddr>)> {
+    let all = [
         ("production.listen", &written.production.listen),
         ("sandbox.listen", &written.sandbox.listen),
         ("console.listen", &written.console.listen),
         ("probes.listen", &written.probes_listen),
-    ]
-    .into_iter()
-    .filter_map(|(name, listen)| Some((name, listen.as_ref()?)))
-    .collect();
+    ];
+    all.into_iter().filter_map(|(name, listen)| Some((name, listen.as_ref()?))).collect()
+}
+
+fn same_address(written: &WrittenConfig) -> Vec<Wrong> {
+    let listeners = listeners(written);
     let mut wrong = Vec::new();
     for (at, (name, listen)) in listeners.iter().enumerate() {
         for (other_name, other) in listeners.iter().take(at).filter(|(_, other)| collide(listen.value, other.value)) {
@@ -301,7 +304,7 @@ fn seal_keys(written: &WrittenConfig) -> Option<Wrong> {
         let fault = SettingFault::new(
             "`store.allow_plain` takes records in plain text although `seal_key` is set: whoever writes the store can plant them",
         );
-        let remedy = "remove it when the store from before the key is taken over";
+        let remedy = "remove it when the store from before the key is taken over, as `rotate.md` says";
         return Some((Severity::Insecure, allow.place.clone(), fault.remedy(remedy)));
     }
     let former = written.former_seal_key.as_ref()?;

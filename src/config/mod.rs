@@ -49,6 +49,7 @@ pub use settings::FIRST_SECRET;
 pub use shared_redis::{
     ClusterConfig, Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig, TrustedTraits,
 };
+pub use url::is_loopback;
 pub use url::is_safe as is_safe_url;
 pub use value::credential_in;
 

@@ -13,6 +13,7 @@ const STORE: &str = "\n[store]\nseal_key = { file = \"seal.key\" }\n";
 
 mod clients;
 mod console;
+mod dangers;
 mod issuers;
 mod shared_store;
 mod shown;

@@ -175,7 +175,7 @@ fn parts(url: &str) -> Result<(bool, Uri, Authority), SettingFault> {
 }
 
 /// Whether the host is this machine.
-pub(super) fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 

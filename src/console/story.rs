@@ -47,6 +47,7 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "said-abandoned" => "confirmed once that nobody will ever know the outcome",
         "abandoned" => "given up: the call is never sent again, and limits count it",
         "took-plain" => "this gate takes records in plain text, although it has a seal key",
+        "sealed-anew" => "a record of the store was sealed anew, with the key of now",
         "journal-lost" => "this gate came with a new journal; its former one is lost",
         "said-gone" => "confirmed once that a gate is gone for good",
         "gone" => "a gate was declared gone for good",

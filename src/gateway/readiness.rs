@@ -117,6 +117,10 @@ impl Readiness {
         if let Some(text) = self.node.activations.fault() {
             stops.push(MoneyStop { reason: StopReason::PoliciesNotRun, environment: None, text, since: None });
         }
+        stops.extend(self.node.activations.unread().into_iter().map(|(environment, text)| {
+            let environment = Some(environment);
+            MoneyStop { reason: StopReason::PoliciesNotRun, environment, text, since: None }
+        }));
         stops.extend(self.node.clocks.uncompared().into_iter().map(|environment| {
             let text = "nobody has told this gate the date since its start: money waits for upstream's or an issuer's";
             let (environment, text) = (Some(environment), text.to_owned());

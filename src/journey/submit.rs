@@ -236,7 +236,7 @@ async fn decided(
                 intent = back;
             }
             Err(Withdrawn { why: NotBegun::OtherSet, intent: Some(back) }) => {
-                let now = node.activations.look_again(&snapshot).await;
+                let now = node.activations.look_again(environment, &snapshot).await;
                 let Some(now) = now else { return Err((NotBegun::OtherSet, earlier)) };
                 (snapshot, intent) = (now, back);
                 facts = node.facts(&intent, &snapshot.policies);

@@ -45,6 +45,8 @@ pub struct Activations {
     known: Mutex<BTreeMap<Environment, KnownSet>>,
     /// Why this gate cannot run the set in force.
     fault: Mutex<Option<String>>,
+    /// Why it is not known which set is in force, where that is so for an environment other than the first.
+    unread: Mutex<BTreeMap<Environment, String>>,
     is_guarded: bool,
     /// Wakes the worker that follows the store.
     asked: Notify,
@@ -63,6 +65,7 @@ impl Activations {
         Activations {
             known: Mutex::default(),
             fault: Mutex::default(),
+            unread: Mutex::default(),
             is_guarded,
             asked: Notify::new(),
             looked: watch::channel((0, None)).0,
@@ -154,6 +157,21 @@ impl Activations {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Notes why it is not known which set is in force in an environment. Returns whether that is news.
+    pub(super) fn cannot_read(&self, environment: Environment, why: Option<String>) -> bool {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match why.clone() {
+            Some(why) => unread.insert(environment, why),
+            None => unread.remove(&environment),
+        };
+        before != why
+    }
+
+    /// Returns the environments of which it is not known which set is in force, each with the reason.
+    pub fn unread(&self) -> BTreeMap<Environment, String> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Waits until somebody asks for a look at the store.
     pub async fn asked(&self) {
         self.asked.notified().await;
@@ -169,14 +187,14 @@ impl Activations {
 
     /// Has the store looked at, and returns what is in force here afterwards; `None` where the store does not answer in
     /// time, or names a set that this gate cannot run, or another contract than the one that the call was checked by.
-    pub async fn look_again(&self, checked_by: &Snapshot) -> Option<Arc<Snapshot>> {
+    pub async fn look_again(&self, environment: Environment, checked_by: &Snapshot) -> Option<Arc<Snapshot>> {
         let mut looked = self.looked.subscribe();
         let before = looked.borrow_and_update().0;
         self.asked.notify_one();
         let is_new = looked.wait_for(|(times, _)| *times != before);
         match tokio::time::timeout(LOOK_TIMEOUT, is_new).await {
             // Another look would find the same.
-            Ok(Ok(_)) if self.fault().is_some() => None,
+            Ok(Ok(_)) if self.fault().is_some() || self.unread().contains_key(&environment) => None,
             Ok(Ok(seen)) => seen.1.clone().filter(|now| now.catalog.digest() == checked_by.catalog.digest()),
             Ok(Err(_)) | Err(_) => None,
         }

@@ -70,6 +70,7 @@ mod rebuilt_snapshot;
 pub mod sessions;
 pub mod sign_act;
 pub mod rollback_guard;
+mod sealed_anew;
 pub mod stand_ins;
 pub mod stored_policies;
 pub mod upkeep;

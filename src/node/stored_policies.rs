@@ -21,6 +21,9 @@ use crate::people::activation;
 use crate::people::activation::{ActivationProof, ActiveSet, Agreed, ArchivedSet, SetInForce};
 use crate::people::succession::SetSuccession;
 
+/// Why nothing is sent where the store has an answer that cannot be read.
+const UNREAD: &str = "what the store has of the policies in force cannot be read, so this gate sends nothing";
+
 /// The policies and the contract in the store, and those that run here.
 #[derive(Debug)]
 pub struct StoredPolicies {
@@ -75,20 +78,35 @@ impl StoredPolicies {
         loop {
             self.node.activations.asked().await;
             if let Err(fault) = self.follow().await {
-                self.node.told_of(&fault);
+                self.told_of(&fault);
             }
         }
     }
 
-    /// Takes what the store names, and returns it; `None` where no set was ever in force.
+    /// Takes what the store names, and returns it; `None` where no set was ever in force. Where the store answers, and the
+    /// answer cannot be read, this gate goes on with what it knows; if it knows nothing, it sends nothing and says why.
     pub async fn follow(&self) -> Result<Option<ActiveSet>, StoreFault> {
         let turn = self.turn.lock().await;
         let followed = self.follow_all().await;
         drop(turn);
-        if followed.is_ok() {
+        let mut has_looked = followed.is_ok();
+        if let Err(StoreFault::Broken(why)) = &followed
+            && !self.is_known(self.leading())
+        {
+            self.runs(Some(format!("{UNREAD}: {why}")));
+            has_looked = true;
+        }
+        if has_looked {
             self.node.activations.looked(self.in_force.now());
         }
         followed
+    }
+
+    /// Reports why the store could not be followed, unless that is told already.
+    pub fn told_of(&self, fault: &StoreFault) {
+        if !matches!(fault, StoreFault::Broken(_)) || self.is_known(self.leading()) {
+            self.node.told_of(fault);
+        }
     }
 
     /// Puts a set in force after `before`. Guarded: `before` is in force still.
@@ -234,25 +252,49 @@ impl StoredPolicies {
         Ok(None)
     }
 
-    /// Brings the other environments to this set. What was signed once holds for all.
+    /// Brings the other environments to this set. What was signed once holds for all. One whose record cannot be read does
+    /// not stop the first.
     async fn lead_others(&self, set: &SetInForce, proof: Option<&ActivationProof>) -> Result<(), StoreFault> {
-        let running = self.running();
         for environment in self.environments.iter().skip(1) {
-            let active = match self.read(*environment).await? {
-                None => self.begin_with(*environment, &running, set.clone()).await?,
-                Some(active) if active.set == *set => Some(active),
-                Some(before) => {
-                    let place = (*environment, Vec::new());
-                    let kept = if proof.is_none() { self.stored_proof(set).await? } else { None };
-                    let proof = proof.or(kept.as_ref());
-                    self.write(place, Some(&before), &running, set.clone(), (None, proof)).await?
-                }
+            let unread = match self.lead(*environment, set, proof).await {
+                Err(StoreFault::Broken(why)) if !self.is_known(*environment) => Some(format!("{UNREAD}: {why}")),
+                led => led.map(|()| None)?,
             };
-            if let Some(active) = active {
-                self.node.activations.note_active(*environment, &active);
+            if self.node.activations.cannot_read(*environment, unread.clone())
+                && let Some(why) = unread
+            {
+                tracing::error!(%environment, why, "the policies in force cannot be run here");
             }
         }
         Ok(())
+    }
+
+    async fn lead(
+        &self,
+        environment: Environment,
+        set: &SetInForce,
+        proof: Option<&ActivationProof>,
+    ) -> Result<(), StoreFault> {
+        let running = self.running();
+        let active = match self.read(environment).await? {
+            None => self.begin_with(environment, &running, set.clone()).await?,
+            Some(active) if active.set == *set => Some(active),
+            Some(before) => {
+                let place = (environment, Vec::new());
+                let kept = if proof.is_none() { self.stored_proof(set).await? } else { None };
+                let proof = proof.or(kept.as_ref());
+                self.write(place, Some(&before), &running, set.clone(), (None, proof)).await?
+            }
+        };
+        if let Some(active) = active {
+            self.node.activations.note_active(environment, &active);
+        }
+        Ok(())
+    }
+
+    /// Whether the set that runs here is in force as far as this gate knows, so that calls are decided by it.
+    fn is_known(&self, environment: Environment) -> bool {
+        self.node.activations.is_in_force(environment, self.running().policies.version())
     }
 
     /// Commits an activation; `None` where another set came into force meanwhile.

@@ -65,6 +65,7 @@ pub(super) struct OpenedStore {
     pub node: Arc<Node>,
     /// Opens what the store and the journal keep sealed.
     pub seals: Seals,
+    pub source: Arc<dyn SnapshotSource>,
     membership: Option<Arc<Membership>>,
     /// Whether the store could be used when the start went on.
     pub is_open: bool,
@@ -140,7 +141,7 @@ pub(super) fn open(
         }
     };
     let (folder, for_journal) = (config.audit.folder.clone(), settings.rotate_bytes);
-    let maker = SnapshotMaker { source, folder, for_journal, seals: seals.clone() };
+    let maker = SnapshotMaker { source: source.clone(), folder, for_journal, seals: seals.clone() };
     workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
     let known = shared.as_ref().map(|(_, replica)| -> Arc<dyn JournalledRecords> { replica.clone() });
     let sealed =
@@ -259,7 +260,7 @@ pub(super) fn open(
             false
         }
     };
-    Ok(OpenedStore { node, seals, membership, is_open })
+    Ok(OpenedStore { node, seals, source, membership, is_open })
 }
 
 /// Opens a resource, and waits while the previous process still has it.

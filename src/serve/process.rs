@@ -274,9 +274,10 @@ impl Process {
             let acceptor = Acceptor { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         }
-        let stored = stored_policies(config, (&node, &in_force), archive, &folder, running);
-        let stored = stored.map_err(StartError::Policies)?;
+        let stored =
+            stored_policies(config, (&node, &in_force), archive, &folder, running).map_err(StartError::Policies)?;
         workers.spawn_required("policies", stored.clone().follow_when_asked());
+        workers.spawn_optional("sealing", stored.clone().keep_sealed(opened.source.clone(), opened.seals.clone()));
         let mut reload = Reload {
             read_again,
             reloadable,
@@ -298,8 +299,7 @@ impl Process {
         workers.spawn_required("reload", reload.keep_current(seen));
         let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let hosts = HostNames::new(&config.probes.hosts);
-        let probes = Probes { metrics, in_force, readiness, hosts };
+        let probes = Probes { metrics, in_force, readiness, hosts: HostNames::new(&config.probes.hosts) };
         let guard = guard("probes", config, &probes.metrics);
         // Probes are answered until the very end.
         let (never, limits) = (watch::channel(Phase::Serving).1, connection_limits(config));

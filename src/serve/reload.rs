@@ -204,7 +204,7 @@ impl Reload {
         let active = match self.stored.follow().await {
             Ok(active) => active,
             Err(fault) => {
-                self.node.told_of(&fault);
+                self.stored.told_of(&fault);
                 return true;
             }
         };

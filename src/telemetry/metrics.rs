@@ -229,6 +229,11 @@ impl Metrics {
         self.all.record_refused.with_label_values(&[environment, reason]).inc();
     }
 
+    /// Sets how many records in plain text the store still has.
+    pub fn plain_records(&self, environment: &str, count: u64) {
+        self.all.plain_records.with_label_values(&[environment]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     pub fn clock_leapt(&self, environment: &str) {
         self.all.clock_leapt.with_label_values(&[environment]).inc();
     }

@@ -139,6 +139,36 @@ fn check_names_every_insecure_combination_and_for_production_they_are_errors() {
     assert!(!text.contains("every user of this machine"), "{text}");
 }
 
+/// What a check of a gate that moves real money says of its folders.
+fn checked(setup: Setup, more: &[&str]) -> (Option<i32>, String) {
+    let setup = setup.set("production", "upstream", "https://api.example.com");
+    let setup = setup.set("store", "seal_key", &"5e6f".repeat(16));
+    let file = setup.write();
+    said(&run(&[&["check", "--config", file.to_str().unwrap()], more].concat()))
+}
+
+#[test]
+fn check_names_folders_in_which_what_was_paid_is_not_safe() {
+    let among = "and the folder of policies are the same, or one lies in the other";
+    let in_memory = "lies in memory: a start of the machine loses what was paid";
+    let upstream = Upstream::start();
+    for folder in ["policies", "policies/audit", "."] {
+        let (code, text) = checked(Setup::of(&upstream).set("audit", "folder", folder), &["--production"]);
+        assert!(code == Some(3) && text.contains(&format!("`audit.folder` {among}")), "{folder}: {text}");
+    }
+    let (_, text) = checked(Setup::of(&upstream).set("store", "folder", "policies"), &[]);
+    assert!(text.contains(&format!("`store.folder` {among}")), "{text}");
+    let (_, text) = checked(Setup::of(&upstream).set("audit", "folder", "policies-audit"), &[]);
+    assert!(!text.contains(among), "{text}");
+    // Linux has this folder in memory.
+    let folder = format!("/dev/shm/sluice-{}", std::process::id());
+    for setting in ["store", "audit"] {
+        let (code, text) = checked(Setup::of(&upstream).set(setting, "folder", &folder), &["--production"]);
+        let told = format!("{folder}: it is `{setting}.folder`, and {in_memory}");
+        assert!(code == Some(3) && text.contains(&told), "{text}");
+    }
+}
+
 #[test]
 fn check_names_folders_that_others_can_write_and_keys_that_a_group_can_read() {
     let upstream = Upstream::start();

@@ -21,6 +21,7 @@ mod drift;
 mod early;
 mod examples;
 mod faults;
+mod first_key;
 mod fleet;
 mod following;
 mod gaps;

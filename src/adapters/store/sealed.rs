@@ -116,7 +116,7 @@ impl Seals {
         if self.refuses(key, &value) {
             return Err(StoreFault::Broken(format!(
                 "{} is in plain text, although `store.seal_key` is set: somebody without the key wrote it, or it is from before \
-                 the key; to take over such a store, set `store.allow_plain = true` for as long as it takes",
+                 the key; to take over such a store, set `store.allow_plain = true` as `rotate.md` says",
                 SealedPlace::of(key)
             )));
         }
@@ -185,7 +185,7 @@ impl Seals {
     }
 
     /// Whether values are sealed.
-    pub(super) fn is_sealing(&self) -> bool {
+    pub fn is_sealing(&self) -> bool {
         !self.keys.is_empty()
     }
 }

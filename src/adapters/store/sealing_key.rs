@@ -2,15 +2,11 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use ring::hkdf;
 use thiserror::Error;
-use zeroize::Zeroizing;
 
+use crate::base::key_bytes::key_bytes;
 use crate::base::secret::Secret;
-
-const KEY_LENGTH: usize = 32;
 
 /// A key that seals records.
 #[derive(Clone)]
@@ -44,16 +40,4 @@ pub enum SealingKeyError {
     Id,
     #[error("a key is 32 random bytes, as base64 or as 64 hexadecimal digits: make one with `openssl rand -hex 32`")]
     Secret,
-}
-
-fn key_bytes(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let is_hex = text.len() == KEY_LENGTH * 2 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let bytes = if is_hex {
-        let byte = |at: usize| u8::from_str_radix(text.get(at..at.checked_add(2)?)?, 16).ok();
-        (0..KEY_LENGTH * 2).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?
-    } else {
-        let bare = text.trim_end_matches('=');
-        STANDARD_NO_PAD.decode(bare).or_else(|_| URL_SAFE_NO_PAD.decode(bare)).ok()?
-    };
-    (bytes.len() == KEY_LENGTH).then(|| Zeroizing::new(bytes))
 }

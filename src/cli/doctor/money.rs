@@ -121,8 +121,8 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
             "make room on the disks of `audit.folder` and `store.folder`, or lower `audit.production_bytes`".to_owned()
         }
         "policies-not-run" => {
-            "give this gate the software and the configuration of the gate that put the policies in force; if nobody signed \
-             them, the guide `runbook.md` says what to do"
+            "if a record cannot be read, do what the reason says; otherwise give this gate the software and the configuration of \
+             the gate that put the policies in force; if nobody signed them, the guide `runbook.md` says what to do"
                 .to_owned()
         }
         "store-not-durable" => super::START_REPLICAS.to_owned(),

@@ -247,15 +247,36 @@ fn check_records(config: &Config, metrics: &MetricLines, report: &mut DoctorRepo
             metrics.value(name, &labels).filter(|count| *count > 0)
         };
         let refused = |reason: &str| value("sluice_store_records_refused_total", &[("reason", reason)]);
-        let mut found = Vec::new();
         if let Some(count) = refused("plain-text") {
-            found.push(format!("{count} times a record was in plain text, although `store.seal_key` is set"));
+            let text = format!(
+                "{count} times a record was in plain text, although `store.seal_key` is set: it is from before the key, or somebody \
+                 else than gates wrote it"
+            );
+            let remedy = "if the key is new, take the store over as the guide `rotate.md` says; otherwise find out who can write \
+                          the store";
+            report.problem("records", Some(environment), &text, remedy);
         }
         if let Some(count) = refused("other-key") {
-            found.push(format!(
-                "{count} times a record was sealed with another key than the configured ones, or damaged"
-            ));
+            let text = format!(
+                "{count} times a record was sealed with another key than the configured ones, or somebody damaged it"
+            );
+            let remedy = "if the key was replaced, set the one of before as `store.former_seal_key`; otherwise find out who can \
+                          write the store";
+            report.problem("records", Some(environment), &text, remedy);
         }
+        let plain = metrics.value("sluice_store_plain_records", &[("environment", environment.as_str())]);
+        match plain.filter(|_| config.store.allow_plain) {
+            Some(0) => {
+                report.well(
+                    "plain records",
+                    Some(environment),
+                    "none are left: `store.allow_plain` is of no use any more",
+                );
+            }
+            Some(count) => report.well("plain records", Some(environment), &format!("{count} are left")),
+            None => {}
+        }
+        let mut found = Vec::new();
         if let Some(count) = refused("changed") {
             found.push(format!("{count} times a record differed from the journal"));
         }

@@ -40,11 +40,15 @@ pub(super) fn check_content(store: &Embedded, report: &mut DoctorReport) -> &'st
     if !matches!(store.verify_content(), Ok(ContentVerdict::Changed)) {
         return "intact";
     }
-    report.find(
-        "somebody changed the store while no gate served from it",
-        "the gate builds it anew from its journal at its start; find out who could write the folder",
-    );
-    "CHANGED"
+    let is_plain = store.is_sum_plain();
+    let remedy = match is_plain {
+        true => {
+            "if the key is new, set `store.allow_plain` before the next start; otherwise find out who could write the folder"
+        }
+        false => "the gate builds it anew from its journal at its start; find out who could write the folder",
+    };
+    report.find(store.told_of_change(), remedy);
+    if is_plain { "NOT SEALED" } else { "CHANGED" }
 }
 
 /// Looks at the file systems of the store and the audit log.

@@ -1,8 +1,11 @@
 //! Checks of settings that work, but that let others read or change what they must not.
 
-use super::Wrong;
+use std::net::IpAddr;
+
+use super::{Wrong, listeners};
 use crate::base::finding::Severity;
 use crate::base::ids::Environment;
+use crate::base::key_bytes::key_bytes;
 use crate::config::fault::{SettingFault, SettingPlace};
 use crate::config::meant::{Loosening, UpstreamConfig};
 use crate::config::url;
@@ -22,6 +25,10 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(plain_production(written));
     wrong.extend(one_upstream_for_both(written));
     wrong.extend(forgetful_store(written));
+    wrong.extend(key_that_anybody_guesses(written));
+    for environment in Environment::ALL {
+        wrong.extend(upstream_is_this_gate(environment, written));
+    }
     wrong
 }
 
@@ -138,4 +145,30 @@ fn forgetful_store(written: &WrittenConfig) -> Option<Wrong> {
     allowed.value.then(|| {
         insecure(&allowed.place, text.to_owned(), "remove `allow_unsafe`, and configure the Redis as `redis.md` says")
     })
+}
+
+/// Checks that the key that seals is not a placeholder.
+fn key_that_anybody_guesses(written: &WrittenConfig) -> Option<Wrong> {
+    let key = written.seal_key.as_ref()?;
+    let bytes = key_bytes(key.value.reveal().trim())?;
+    let is_one_byte = bytes.iter().all(|byte| bytes.first() == Some(byte));
+    let text = "`store.seal_key` is the same byte 32 times: whoever tries that reads bank data, and can plant records";
+    let remedy = "create a key with `openssl rand -hex 32`, and replace this one as `rotate.md` says";
+    is_one_byte.then(|| insecure(&key.place, text.to_owned(), remedy))
+}
+
+/// Checks that calls do not come back to this gate.
+fn upstream_is_this_gate(environment: Environment, written: &WrittenConfig) -> Option<Wrong> {
+    let upstream = written.environment(environment).upstream.as_ref()?;
+    let (host, port) = (&upstream.value.host, upstream.value.port);
+    let ip = host.parse::<IpAddr>().ok();
+    let is_here = |listen: IpAddr| {
+        let by_loopback = url::is_loopback(host) && (listen.is_unspecified() || listen.is_loopback());
+        by_loopback || ip.is_some_and(|ip| ip == listen || ip.is_unspecified())
+    };
+    let listeners = listeners(written).into_iter();
+    let (name, _) = listeners.filter(|(_, of)| of.value.port() == port).find(|(_, of)| is_here(of.value.ip()))?;
+    let text =
+        format!("`{environment}.upstream` is `{name}`, an address of this gate: no call reaches the payments API");
+    Some(insecure(&upstream.place, text, "set the address of the payments API, or of the proxy before it"))
 }

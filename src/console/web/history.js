@@ -24,6 +24,7 @@ const EVENTS = {
   abandoned: ["Given up", "bad"],
   "journal-lost": ["A gate lost its journal", "warn"],
   "took-plain": ["Plain records taken", "warn"],
+  "sealed-anew": ["Record sealed anew", ""],
   "said-gone": ["Confirmed once: a gate is gone", "waits"],
   gone: ["A gate is gone", "warn"],
   retired: ["A gate retired", "good"],

@@ -152,8 +152,8 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
         Closed::Policies => (
             Code::PoliciesUnavailable,
             format!(
-                "this gate does not run the policies and the contract that are in force now. This attempt sent nothing; the \
-                 outcome of earlier attempts is unknown: {again}."
+                "this gate does not run the policies and the contract that are in force now, or cannot read which these are. This \
+                 attempt sent nothing; the outcome of earlier attempts is unknown: {again}."
             ),
             unknown,
         ),

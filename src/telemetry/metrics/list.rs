@@ -165,6 +165,8 @@ metrics! {
         "Commits, records and members of indexes in the store that contradicted this gate's journal; nothing was sent by them.";
     record_refused: Counters "sluice_store_records_refused_total" ["environment", "reason"]
         "Records of the store that were refused: in plain text although a seal key is configured, sealed with another key, or changed by somebody.";
+    plain_records: Gauges "sluice_store_plain_records" ["environment"]
+        "Records in plain text in the store of a gate with `store.seal_key` and `store.allow_plain`, counted at its start and every hour.";
     clock_leapt: Counters "sluice_store_clock_leaps_total" ["environment"]
         "Leaps of the store's clock for which this gate closed money.";
     clock_doubted: Gauges "sluice_gate_clock_doubted" ["environment"]

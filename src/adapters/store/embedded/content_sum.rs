@@ -17,9 +17,14 @@ use crate::adapters::store::layout::{self, broken};
 use crate::adapters::store::plan::PlannedChange;
 use crate::adapters::store::queries::{self, StoreView as _};
 use crate::adapters::store::sealed::Seals;
+use crate::adapters::store::sealed_place::SEALED;
 use crate::adapters::store::sealed_sum::OpenedSum;
 use crate::base::ids::Environment;
 use crate::ledger::StoreFault;
+
+const CHANGED: &str = "somebody changed the store while no gate served from it";
+const PLAIN_SUM: &str = "the sum of the store has no seal, although `store.seal_key` is set: the store is from before the key, and is \
+                         taken over as `rotate.md` says, or somebody changed it while no gate served from it";
 
 /// What a store's sum says of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +197,17 @@ impl Embedded {
             self.adopt_content()?;
         }
         Ok(ContentVerdict::Whole)
+    }
+
+    /// Whether the sum has no seal although there is a key: the store is from before the key, or somebody changed it.
+    pub fn is_sum_plain(&self) -> bool {
+        let sum = self.latest().and_then(|table| KeySpace(&table).get(&layout::content_sum()));
+        self.shared.seals.is_sealing() && sum.is_ok_and(|sum| sum.is_some_and(|sum| !sum.starts_with(SEALED)))
+    }
+
+    /// Says how the content is not as gates with the configured key left it.
+    pub fn told_of_change(&self) -> &'static str {
+        if self.is_sum_plain() { PLAIN_SUM } else { CHANGED }
     }
 
     /// Takes the content as it is, and keeps its sum from now on. Nothing else uses the store yet.
