@@ -67,9 +67,8 @@ pub(super) fn made_whole(
             close_changed(&store, config, runtime, seals).map_err(OpenNodeError::Unreadable)?;
             return Ok(store);
         }
-        tracing::error!(
-            "somebody changed the store while no gate served from it: it is built anew from the journal; the old file stays beside it"
-        );
+        let why = store.told_of_change();
+        tracing::error!(why, "the store is built anew from the journal; the old file stays beside it");
         store
     };
     built_anew(store, config, seals, open)
@@ -169,7 +168,8 @@ fn is_content_authentic(store: &Embedded, runtime: &Handle) -> Result<bool, Stor
 
 /// Closes money where the content was changed and the journal does not have all of it.
 fn close_changed(store: &Embedded, config: &Config, runtime: &Handle, seals: &Seals) -> Result<(), StoreFault> {
-    let why = "somebody changed the store while no gate served from it, and the journal ends before it";
+    let why = format!("{}, and the journal ends before it", store.told_of_change());
+    let why = why.as_str();
     tracing::error!(
         why,
         "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
