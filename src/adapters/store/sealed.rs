@@ -245,23 +245,21 @@ impl Sealed {
 
     /// Reads a record, or that there is none, and believes it only as the journal has it.
     async fn read_believed(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let (mut missed, mut outdated, mut has_gap) = (None, None, false);
+        let (mut missed, mut outdated, mut has_gap, mut unproved) = (None, None, false, None);
         // The journal may have gone on since the store answered; a store that forgot stays behind.
         for _ in 0..MAX_READS {
             let (record, now) = self.inner.read(key).await?;
+            unproved = None;
             match self.believes(key, record.as_ref(), now)? {
                 RecordBelief::Stands => return Ok((record, now)),
                 RecordBelief::Changed => break,
                 RecordBelief::Outdated => outdated = record,
-                RecordBelief::Unjournalled => {
-                    if let Some(found) = &record
-                        && self.is_left_behind(key, found).await?
-                    {
-                        return Ok((record, now));
-                    }
+                RecordBelief::Unjournalled => match self.is_left_behind(key, record.as_ref()).await? {
+                    Some(true) => return Ok((record, now)),
+                    Some(false) => outdated = record,
                     // The journal may have it by now.
-                    outdated = record;
-                }
+                    None => unproved = Some((record, now)),
+                },
                 RecordBelief::Missing { version, known_up_to } => {
                     match self.is_written_behind(key, known_up_to).await? {
                         Some(true) => return Ok((record, now)),
@@ -277,6 +275,10 @@ impl Sealed {
                     }
                 }
             }
+        }
+        // A gate that was away meets records whose entries have left the outbox; it moves no money before it has what was before.
+        if let Some(read) = unproved {
+            return Ok(read);
         }
         // What somebody wrote who has no key is told as that.
         if let Some(record) = outdated {
@@ -337,12 +339,16 @@ impl Sealed {
     ) -> Result<Conflict, StoreFault> {
         let found = match (conflict.found, key) {
             (ConflictCause::Record(record), Some(key)) => {
-                let record = match self.believes(key, Some(&record), at)? {
-                    RecordBelief::Stands => record,
+                let is_believed = match self.believes(key, Some(&record), at)? {
+                    RecordBelief::Stands => true,
                     RecordBelief::Changed | RecordBelief::Missing { .. } => return Err(self.changed(key)),
-                    RecordBelief::Outdated | RecordBelief::Unjournalled => {
-                        self.read_believed(key).await?.0.ok_or_else(|| gone_meanwhile(key))?
-                    }
+                    RecordBelief::Unjournalled => self.is_left_behind(key, Some(&record)).await? == Some(true),
+                    RecordBelief::Outdated => false,
+                };
+                let record = if is_believed {
+                    record
+                } else {
+                    self.read_believed(key).await?.0.ok_or_else(|| gone_meanwhile(key))?
                 };
                 ConflictCause::Record(self.open_record(key, record)?)
             }

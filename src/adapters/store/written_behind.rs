@@ -38,14 +38,23 @@ impl Sealed {
         }
     }
 
-    /// Whether a commit that the journal does not have yet left the record as it is there.
-    pub(super) async fn is_left_behind(&self, key: &RecordKey, found: &Record) -> Result<bool, StoreFault> {
+    /// Whether a commit that the journal does not have yet left the record as it is there; `None` where its entry has left the
+    /// outbox.
+    pub(super) async fn is_left_behind(
+        &self,
+        key: &RecordKey,
+        found: Option<&Record>,
+    ) -> Result<Option<bool>, StoreFault> {
+        let Some(found) = found else { return Ok(Some(true)) };
         let behind = Number::new(found.version.as_u64().saturating_sub(1));
-        let Some(entry) = self.inner.outbox(key.environment, behind, 1).await?.pop() else { return Ok(false) };
+        let next = self.inner.outbox(key.environment, behind, 1).await?.pop();
+        let Some(entry) = next.filter(|entry| entry.number == found.version) else {
+            let is_made = found.version <= self.inner.last(key.environment).await?;
+            return Ok(if is_made { None } else { Some(false) });
+        };
         let is_left = |value: &Bytes| found.content == Content::Spent || found.content == Content::Whole(value.clone());
         let leaves = |step: &Step| step.writes(key) && step.value().is_some_and(is_left);
-        let is_it = entry.number == found.version && entry.at == found.at;
-        Ok(is_it && self.steps_of(&entry)?.iter().any(leaves))
+        Ok(Some(entry.at == found.at && self.steps_of(&entry)?.iter().any(leaves)))
     }
 
     fn steps_of(&self, entry: &Outstanding) -> Result<Vec<Step>, StoreFault> {
