@@ -75,7 +75,7 @@ fn who_signs_out_is_out_although_their_session_was_taken_away() {
     put_back();
     assert_eq!(stands(&gates, &cookie), [false; 2]);
     // Whoever invents sessions fills no journal.
-    let invented = |nth: usize| format!("sluice-session={}", format!("{nth:042}A"));
+    let invented = |nth: usize| format!("sluice-session={nth:042}A");
     let answers = (0..100).map(|nth| send(&gates[0], &page("DELETE", "session", &invented(nth))).status);
     assert!(answers.into_iter().any(|status| status == 429));
 }
