@@ -14,7 +14,7 @@ use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::ledger::{
     Commit, CommitError, Index, IndexPart, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
-    StoreFault, StoreTime, WindowKey, WindowSpan, WriteRefusal,
+    StoreFault, StoreTime, TimeBounds, WindowKey, WindowSpan, WriteRefusal,
 };
 use crate::policy::{Mark, Quota, Rate};
 use crate::stations::forward::{Outgoing, Sent};
@@ -50,6 +50,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Whether what is committed for the journal is on no disk but the journal's.
     fn leans_on_journal(&self) -> bool {
         false
+    }
+
+    /// Returns the times between which the store makes a commit of this gate that is sent now; `None` where nobody else could
+    /// write another time into its entry, or nothing is known of its time.
+    fn time_bounds(&self, _environment: Environment) -> Option<TimeBounds> {
+        None
     }
 
     /// Brings to the store's disk what was committed for the journal.

@@ -42,10 +42,13 @@ pub(super) fn run(arguments: &SessionsArgs) -> anyhow::Result<ExitReason> {
     if let (Some(person), Some(members)) = (person, body.as_object_mut()) {
         members.insert("person".to_owned(), json!(person));
     }
-    let whose = person.as_deref().unwrap_or("yours");
+    let whose = person.as_deref().map_or_else(|| "of yours".to_owned(), |person| format!("of {person}"));
     way.ask(&ConsoleCall::post("sessions/end", body), |answer| match answer["ended"].as_u64() {
-        Some(0) => format!("There was no session of {whose}.\n"),
-        Some(1) => format!("Ended 1 session of {whose}.\n"),
-        count => format!("Ended {} sessions of {whose}.\n", count.unwrap_or_default()),
+        Some(0) => format!("Ended every session {whose} that began before now. The store showed none.\n"),
+        Some(1) => format!("Ended every session {whose} that began before now. The store showed 1.\n"),
+        count => {
+            let count = count.unwrap_or_default();
+            format!("Ended every session {whose} that began before now. The store showed {count}.\n")
+        }
     })
 }

@@ -40,6 +40,9 @@ pub(super) struct ConsoleRates {
     open_acts_from_address: RateMarks<IpAddr>,
     /// Credentials that are not believed.
     unbelieved_from_address: RateMarks<IpAddr>,
+    /// Ends of sessions that the store does not show, of each address and of all.
+    unseen_ends_from_address: RateMarks<IpAddr>,
+    unseen_ends: RateMarks<()>,
 }
 
 /// The marks of one rate. A full bucket has none.
@@ -64,6 +67,8 @@ impl ConsoleRates {
             acts_from_address: acts_of_address()?,
             open_acts_from_address: acts_of_address()?,
             unbelieved_from_address: acts_of_address()?,
+            unseen_ends_from_address: RateMarks::new(sign_ins, sign_ins)?,
+            unseen_ends: RateMarks::new(of_address(sign_ins), of_address(sign_ins))?,
         })
     }
 
@@ -96,6 +101,14 @@ impl ConsoleRates {
     /// Takes one use of credentials, before or after it is known that they are not believed.
     pub fn unbelieved_from(&self, address: IpAddr) -> Result<(), Box<Reply>> {
         self.unbelieved_from_address.take(&address, self.now()).map_err(|wait| limited(FROM_ADDRESS, wait))
+    }
+
+    /// Takes one end of a session that the store does not show.
+    pub fn unseen_end_from(&self, address: IpAddr) -> Result<(), Box<Reply>> {
+        let now = self.now();
+        let ends = "sign-outs of sessions that are not in the store";
+        self.unseen_ends_from_address.take(&address, now).map_err(|wait| limited(ends, wait))?;
+        self.unseen_ends.take(&(), now).map_err(|wait| limited(ends, wait))
     }
 
     /// Gives back a use of credentials that were believed after all.

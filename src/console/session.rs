@@ -1,6 +1,7 @@
 //! The acts that sign in, check, end and list sessions.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::header::{HeaderValue, SET_COOKIE};
@@ -15,7 +16,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::ledger::StoreFault;
 use crate::node::sessions;
-use crate::node::sessions::{NewSession, SessionRefusal};
+use crate::node::sessions::{NewSession, SessionFound, SessionRefusal};
 use crate::people::session::{SessionId, StandingSession};
 use crate::stations::admit::{AdmitRefusal, TokenFault, is_token};
 use crate::stations::reply::{Code, Refusal, Reply, error_json, ok_json, refused};
@@ -89,7 +90,7 @@ pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
 
 pub(super) async fn sign_out(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let changed = match server.browsers.session(&asked.headers) {
-        CookieValue::One(id) => sessions::end(&server.inside.node, environment(server), &id, server.terms).await,
+        CookieValue::One(id) => end(server, &id, asked.peer).await,
         CookieValue::Nothing | CookieValue::Invalid => Ok(false),
     };
     match changed {
@@ -99,7 +100,23 @@ pub(super) async fn sign_out(server: &ConsoleServer, asked: &ActRequest) -> Repl
             reply.headers.extend(deleted.map(|value| (SET_COOKIE, value)));
             reply
         }
-        Err(fault) => store_failed(&server.inside, &fault),
+        Err(reply) => *reply,
+    }
+}
+
+/// Ends a session, also one that the store does not show, and returns whether it was open.
+async fn end(server: &ConsoleServer, id: &SessionId, peer: IpAddr) -> Result<bool, Box<Reply>> {
+    let (node, environment, terms) = (&server.inside.node, environment(server), server.terms);
+    let failed = |fault: StoreFault| Box::new(store_failed(&server.inside, &fault));
+    match sessions::end(node, environment, id, terms).await.map_err(failed)? {
+        SessionFound::Open => Ok(true),
+        SessionFound::Ended => Ok(false),
+        SessionFound::Unseen => {
+            // Anybody can invent a session: each end is a commit.
+            server.rates.unseen_end_from(peer)?;
+            sessions::end_unseen(node, environment, id, terms).await.map_err(failed)?;
+            Ok(false)
+        }
     }
 }
 

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::record::StoreTime;
+use super::step::Step;
 
 /// How much a clock may differ from a monotonic clock at any time.
 pub const TOLERANCE: Duration = Duration::from_secs(2);
@@ -20,6 +23,27 @@ const RENEWED_AFTER: Duration = Duration::from_secs(3_600);
 pub struct ClockAnchor {
     time: StoreTime,
     at: Duration,
+}
+
+/// The times of the store between which it makes a commit, as the committing gate knows before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TimeBounds {
+    #[serde(rename = "fromMicros")]
+    pub from: StoreTime,
+    #[serde(rename = "untilMicros")]
+    pub until: StoreTime,
+}
+
+impl TimeBounds {
+    pub fn contain(self, time: StoreTime) -> bool {
+        self.from <= time && time < self.until
+    }
+
+    /// The guards of a commit that is made between them, or not at all.
+    pub fn guards(self) -> [Step; 2] {
+        [Step::After(self.from), Step::Before(self.until)]
+    }
 }
 
 /// A clock that differs from what a monotonic clock expects.

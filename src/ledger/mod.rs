@@ -11,7 +11,7 @@ mod record;
 mod step;
 
 pub use answer::{CommitError, Conflict, ConflictCause, Receipt, StoreFault, WriteRefusal};
-pub use clock::{ClockAnchor, ClockLeap};
+pub use clock::{ClockAnchor, ClockLeap, TimeBounds};
 pub use query::{IndexPart, Query, QueryAnswer};
 pub use record::{
     Content, Index, InstallationId, JournalId, Keep, Kind, NodeId, Number, Outstanding, Record, RecordKey, Sender,

@@ -241,6 +241,14 @@ impl Step {
         }
     }
 
+    /// Whether it writes or removes a record.
+    pub fn writes(&self, written: &RecordKey) -> bool {
+        match self {
+            Step::Create { key, .. } | Step::Replace { key, .. } | Step::Delete { key, .. } => key == written,
+            _ => false,
+        }
+    }
+
     /// Whether a journal keeps it: sessions end with the store that held them.
     pub fn is_journalled(&self) -> bool {
         self.record().is_none_or(|key| key.kind.is_journalled())

@@ -98,6 +98,9 @@ impl Membership {
             return Ok(None);
         }
         let is_changed = known.is_contradicted_by(found.as_ref());
+        if found.as_ref().is_some_and(|found| found.version > last) {
+            return Ok(Some(true));
+        }
         let known_version = known.record.map(|record| record.version);
         match found.filter(|found| is_changed && Some(found.version) > known_version) {
             Some(found) if self.lacks(node, key.environment, found.version).await? => Ok(None),

@@ -29,6 +29,8 @@ const FORMAT: u64 = 1;
 /// The characters of a session's digest that an entry names.
 const SHOWN_CHARS: usize = 16;
 const SECRET_BYTES: usize = 32;
+/// The longest time that a session may be set to last.
+const MAX_LASTING: Duration = Duration::from_secs(604_800);
 
 /// How long sessions last.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,8 @@ pub struct Session {
     pub until: StoreTime,
     /// Whether the page signs in again at the provider when it ends.
     pub renews: bool,
+    /// The commit that last ended all sessions of the person before this one began; 0 where none did.
+    pub after_end: Number,
 }
 
 /// The stored list of a person's sessions, by their record names, the oldest first.
@@ -87,7 +91,7 @@ struct SessionList {
     sessions: Vec<String>,
 }
 
-/// The record that a session has ended: that it exists says all.
+/// The record that a session has ended, or all sessions of a person that began before it: that it exists says all.
 #[derive(Debug, Serialize)]
 struct SessionEnd {}
 
@@ -141,9 +145,17 @@ pub fn end_key(environment: Environment, name: &str) -> RecordKey {
     RecordKey { environment, kind: Kind::SessionEnd, name: name.to_owned() }
 }
 
+/// The key of the record that all sessions of a person have ended that began before it. A journal has it, unlike their list.
+pub fn end_of_all_key(environment: Environment, who: &Owner) -> RecordKey {
+    let name = list_key(environment, who).name;
+    RecordKey { environment, kind: Kind::SessionEnd, name }
+}
+
 /// The sessions before one more begins.
 #[derive(Clone, Debug, Default)]
 pub struct EarlierSessions {
+    /// The commit that last ended all of them, if one did.
+    pub end: Option<Number>,
     /// The commit that wrote the list, if there is one.
     pub list: Option<Number>,
     /// The sessions that stay.
@@ -168,6 +180,11 @@ pub fn begin(
     let mut steps =
         vec![Step::Create { key: key.clone(), value: encode_session(session), keep: keep(session, now, terms) }];
     steps.push(counted(&key, session, now, terms));
+    let end = end_of_all_key(environment, &session.who);
+    steps.push(match before.end {
+        None => Step::Absent(end),
+        Some(version) => Step::Version { key: end, version },
+    });
     steps.extend(before.lapsed.iter().map(|name| uncounted(name)));
     let ended: Vec<Value> = before.ending.iter().map(|(name, _)| Value::from(shown_name(name))).collect();
     for (name, version) in before.ending {
@@ -205,18 +222,40 @@ pub fn end(key: &RecordKey, standing: &StandingSession, terms: SessionTerms, nod
     Commit { environment: key.environment, node: node.clone(), steps, entry }
 }
 
-/// Ends all sessions of a person. Guarded: these are all, each of its version.
+/// Ends a session that the store does not show: somebody may have taken its record away, to put it back afterwards.
+pub fn end_unseen(key: &RecordKey, terms: SessionTerms, node: &NodeId) -> Commit {
+    let entry = Entry::of(EntryKind::SignedOut).with("session", shown_name(name_of(key))).to_bytes();
+    let steps = vec![uncounted(name_of(key)), kept_end(key.environment, name_of(key), terms)];
+    Commit { environment: key.environment, node: node.clone(), steps, entry }
+}
+
+/// The sessions of a person as the store shows them; somebody may have taken any away.
+#[derive(Clone, Debug, Default)]
+pub struct ShownSessions {
+    /// The commit that wrote the list, if there is one.
+    pub list: Option<Number>,
+    pub open: Vec<(String, Number)>,
+}
+
+/// Ends all sessions of a person, also those that the store does not show. Guarded: `end` is the commit that ended them
+/// before, and those that are shown are each of its version.
 pub fn end_all(
     who: &Owner,
-    list: Number,
-    open: Vec<(String, Number)>,
+    end: Option<Number>,
+    shown: &ShownSessions,
     (by, reason): (&Owner, &str),
     terms: SessionTerms,
     (environment, node): (Environment, &NodeId),
 ) -> Commit {
-    let ended: Vec<Value> = open.iter().map(|(name, _)| Value::from(shown_name(name))).collect();
-    let mut steps = vec![Step::Delete { key: list_key(environment, who), version: list }];
-    steps.extend(open.iter().flat_map(|(name, version)| ending(environment, name, *version, terms)));
+    let ended: Vec<Value> = shown.open.iter().map(|(name, _)| Value::from(shown_name(name))).collect();
+    let (key, keep) = (end_of_all_key(environment, who), Keep::For { whole: MAX_LASTING, spent: Duration::ZERO });
+    let value = json::to_record(&SessionEnd {}, FORMAT).into();
+    let mut steps = vec![match end {
+        None => Step::Create { key, value, keep },
+        Some(version) => Step::Replace { key, version, value, keep },
+    }];
+    steps.extend(shown.list.map(|version| Step::Delete { key: list_key(environment, who), version }));
+    steps.extend(shown.open.iter().flat_map(|(name, version)| ending(environment, name, *version, terms)));
     let entry = Entry::of(EntryKind::SessionsEnded).by(&by.issuer, &by.subject).with("person", member_of(who));
     let entry = entry.with("reason", reason).with("ended", ended);
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
@@ -224,13 +263,12 @@ pub fn end_all(
 
 /// Returns the steps that end a session, and that keep its end for as long as it could last.
 fn ending(environment: Environment, name: &str, version: Number, terms: SessionTerms) -> [Step; 3] {
+    [uncounted(name), Step::Delete { key: key_of(environment, name), version }, kept_end(environment, name, terms)]
+}
+
+fn kept_end(environment: Environment, name: &str, terms: SessionTerms) -> Step {
     let keep = Keep::For { whole: terms.longest, spent: Duration::ZERO };
-    let value = json::to_record(&SessionEnd {}, FORMAT).into();
-    [
-        uncounted(name),
-        Step::Delete { key: key_of(environment, name), version },
-        Step::Create { key: end_key(environment, name), value, keep },
-    ]
+    Step::Create { key: end_key(environment, name), value: json::to_record(&SessionEnd {}, FORMAT).into(), keep }
 }
 
 fn keep(session: &Session, now: StoreTime, terms: SessionTerms) -> Keep {
@@ -285,6 +323,7 @@ mod tests {
             roles: BTreeSet::from(["operator".to_owned()]),
             until: StoreTime::of_micros(until_secs * 1_000_000),
             renews: false,
+            after_end: Number::default(),
         }
     }
 

@@ -183,7 +183,7 @@ test("an operator, or the person elsewhere, ends all sessions after a lost phone
     await confirm(page, "End all sessions");
   };
   await endSessions(operator, "ops-2");
-  await operator.getByText("Ended 1 session.").waitFor();
+  await operator.getByText("Ended every session of ops-2. The store showed 1.").waitFor();
   await lost.getByText("Your session has ended.").waitFor();
   // The page may be reading when its session ends.
   const other = await signIn(browser, gate, "ops-2", ["approver"], { expects: [REFUSED] });

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault};
+use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault, TimeBounds};
 use crate::ports::Store;
 
 /// A store that opens when recovery is done.
@@ -48,6 +48,10 @@ impl Store for Awaited {
 
     fn leans_on_journal(&self) -> bool {
         self.inner.leans_on_journal()
+    }
+
+    fn time_bounds(&self, environment: Environment) -> Option<TimeBounds> {
+        self.inner.time_bounds(environment)
     }
 
     async fn flush(&self) -> Result<(), StoreFault> {

@@ -40,6 +40,8 @@ pub(super) enum RecordBelief {
         version: Number,
         known_up_to: Number,
     },
+    /// The store has a version that the journal does not have yet, if there is such a commit.
+    Unjournalled,
     /// The store has what no commit left there.
     Changed,
 }
@@ -60,11 +62,13 @@ impl KnownRecord {
             (Some(found), None) if is_known(found) && !self.is_swept_ahead => RecordBelief::Outdated,
             (Some(found), Some(known)) if found.version < known.version => RecordBelief::Outdated,
             (Some(found), Some(known)) if found.version == known.version => {
-                let is_same = found.content == known.content || is_swept(known);
+                // Claims, holds and ends go by the time of their record as well.
+                let is_same = found.at == known.at && (found.content == known.content || is_swept(known));
                 if is_same { RecordBelief::Stands } else { RecordBelief::Changed }
             }
             // The journal must have this version.
             (Some(found), Some(_)) if found.version <= self.up_to => RecordBelief::Changed,
+            (Some(found), _) if found.version > self.up_to => RecordBelief::Unjournalled,
             (Some(_), _) => RecordBelief::Stands,
         }
     }

@@ -7,6 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::sealed::Seals;
 use super::sealed_place::SealedPlace;
@@ -14,7 +15,7 @@ use crate::audit::{SplitEntry, UnusedNumbers, split_steps, with_steps};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
-use crate::ledger::{Commit, Outstanding, Step, StoreFault};
+use crate::ledger::{Commit, Outstanding, Step, StoreFault, StoreTime, TimeBounds};
 
 /// The kind under which the steps of a commit are sealed; no record has it.
 const STEPS: &str = "steps";
@@ -26,26 +27,57 @@ pub struct JournalledSteps {
     pub is_sealed: bool,
     /// The numbers before the commit that its entry explains.
     pub unused: Option<UnusedNumbers>,
+    /// The times between which the committing gate had the commit made.
+    pub within: Option<TimeBounds>,
+}
+
+impl JournalledSteps {
+    /// Whether the commit can have been made at this time, which its entry states outside of what is sealed.
+    pub fn are_made_at(&self, at: StoreTime) -> bool {
+        self.within.is_none_or(|within| within.contain(at))
+    }
+}
+
+/// Steps that were made within times.
+#[derive(Serialize)]
+struct StepsWithin<'s> {
+    within: TimeBounds,
+    steps: &'s [&'s Step],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadStepsWithin {
+    within: TimeBounds,
+    steps: Vec<Step>,
 }
 
 impl Seals {
     /// Seals the values of a commit, and puts its steps and these values into its entry.
-    pub fn sealed_commit(&self, mut commit: Commit) -> Result<Commit, StoreFault> {
+    pub fn sealed_commit(&self, commit: Commit) -> Result<Commit, StoreFault> {
+        self.sealed_commit_within(commit, None)
+    }
+
+    /// Does so, and seals the times with the steps between which the commit is made.
+    pub fn sealed_commit_within(&self, mut commit: Commit, within: Option<TimeBounds>) -> Result<Commit, StoreFault> {
         for step in &mut commit.steps {
             if let Step::Create { key, value, .. } | Step::Replace { key, value, .. } = step {
                 *value = self.seal(key, value)?;
             }
         }
-        commit.entry = self.journalled(&commit)?;
+        commit.entry = self.journalled(&commit, within)?;
         Ok(commit)
     }
 
     /// Returns the entry of a commit with the steps that a journal keeps. The values in them are sealed already.
-    fn journalled(&self, commit: &Commit) -> Result<Bytes, StoreFault> {
+    fn journalled(&self, commit: &Commit, within: Option<TimeBounds>) -> Result<Bytes, StoreFault> {
         let kept: Vec<&Step> = commit.steps.iter().filter(|step| step.is_journalled()).collect();
         let values: Vec<&Bytes> = kept.iter().filter_map(|step| step.value()).collect();
         let unfit = || StoreFault::Broken("an entry is not a JSON object".to_owned());
-        let mut steps = json::to_form(&kept);
+        let mut steps = match within {
+            None => json::to_form(&kept),
+            Some(within) => json::to_form(&StepsWithin { within, steps: &kept }),
+        };
         if self.is_sealing() {
             let entry = split_steps(&commit.entry).map_err(|_| unfit())?.bare;
             let sealed = self.seal_at(&of_steps(commit.environment, &digest_of(&entry)), &steps.into_bytes().into())?;
@@ -77,8 +109,12 @@ impl Seals {
             None
         };
         let text = opened.as_deref().unwrap_or(steps.as_bytes());
-        let mut steps: Vec<Step> =
-            json::from_slice(text, Limits::ANSWER).map_err(|error| broken(&error.to_string()))?;
+        let read = if text.starts_with(b"{") {
+            json::from_slice(text, Limits::ANSWER).map(|ReadStepsWithin { within, steps }| (Some(within), steps))
+        } else {
+            json::from_slice(text, Limits::ANSWER).map(|steps| (None, steps))
+        };
+        let (within, mut steps): (_, Vec<Step>) = read.map_err(|error| broken(&error.to_string()))?;
         let mut values = values.into_iter();
         for named in steps.iter_mut().filter_map(Step::value_mut) {
             let value = values.next().ok_or_else(|| broken("a value is missing"))?;
@@ -88,7 +124,7 @@ impl Seals {
             *named = value;
         }
         match values.next() {
-            None => Ok(Some(JournalledSteps { steps, is_sealed, unused })),
+            None => Ok(Some(JournalledSteps { steps, is_sealed, unused, within })),
             Some(_) => Err(broken("there is a value that they do not name")),
         }
     }

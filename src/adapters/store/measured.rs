@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault};
+use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault, TimeBounds};
 use crate::ports::Store;
 use crate::telemetry::{Metrics, StoreMeter};
 
@@ -84,6 +84,10 @@ impl Store for Measured {
 
     fn leans_on_journal(&self) -> bool {
         self.inner.leans_on_journal()
+    }
+
+    fn time_bounds(&self, environment: Environment) -> Option<TimeBounds> {
+        self.inner.time_bounds(environment)
     }
 
     async fn flush(&self) -> Result<(), StoreFault> {

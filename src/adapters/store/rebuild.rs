@@ -110,8 +110,7 @@ impl Rebuilt {
                 }
                 return;
             }
-            RepeatedCommit::Contradicts(_) => "what was before does not allow it".to_owned(),
-            RepeatedCommit::Unreadable(why) => why,
+            other => other.contradiction().unwrap_or_default(),
         };
         self.left_out_count = self.left_out_count.saturating_add(1);
         if self.left_out.len() < LISTED {

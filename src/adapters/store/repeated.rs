@@ -14,6 +14,9 @@ const FORGOTTEN_AT_ONCE: usize = 10_000;
 /// How many sweeps follow each other.
 const MAX_SWEEPS: usize = 40;
 
+/// Why an entry was left out whose time somebody changed.
+pub const MISTIMED: &str = "it has another time than the gate that made it had it made at: somebody changed it";
+
 /// What became of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepeatedCommit {
@@ -26,6 +29,8 @@ pub enum RepeatedCommit {
     Known,
     /// The state does not allow the commit; it was left out.
     Contradicts(Vec<Conflict>),
+    /// It has a time at which its gate did not have it made; it was left out.
+    Mistimed,
     /// It keeps no steps, or steps that cannot be read; it was left out.
     Unreadable(String),
 }
@@ -39,6 +44,7 @@ impl RepeatedCommit {
                 Some(format!("numbers {first} to {last} are missing"))
             }
             RepeatedCommit::Contradicts(_) => Some("what was before does not allow it".to_owned()),
+            RepeatedCommit::Mistimed => Some(MISTIMED.to_owned()),
             RepeatedCommit::Unreadable(why) => Some(why),
         }
     }
@@ -71,7 +77,8 @@ pub(super) fn repeat(
         return Ok(RepeatedCommit::Known);
     }
     let (steps, unused) = match steps {
-        Ok(JournalledSteps { steps, is_sealed, unused }) => {
+        Ok(kept) if !kept.are_made_at(entry.at) => return left_out(map, entry, RepeatedCommit::Mistimed),
+        Ok(JournalledSteps { steps, is_sealed, unused, .. }) => {
             if is_sealing && is_plain_behind_sealed(map, entry, &steps, is_sealed)? {
                 let why = "its steps are not sealed, although a seal key is configured and steps before it are";
                 return left_out(map, entry, RepeatedCommit::Unreadable(why.to_owned()));

@@ -18,6 +18,7 @@ use super::journalled_records::{JournalledRecords, KnownRecord};
 use super::layout::{self, Item};
 use super::leaving_changes::LeavingChanges;
 use super::queries::{Pair, StoreView as _};
+pub use super::repeated::MISTIMED;
 use super::repeated::{self, ReadEntry, RepeatedCommit};
 use super::sealed::Seals;
 use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};

@@ -29,11 +29,10 @@ use super::packed::{self, PACKED};
 use super::sealed_place::{FORMAT, SEALED, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};
 use crate::adapters::random;
-use crate::audit::unused_before;
 use crate::base::ids::Environment;
 use crate::ledger::{
     Commit, CommitError, Conflict, ConflictCause, Content, Kind, Number, Query, QueryAnswer, Receipt, Record,
-    RecordKey, Sender, Step, StoreFault, StoreTime,
+    RecordKey, Sender, Step, StoreFault, StoreTime, TimeBounds,
 };
 use crate::ports::Store;
 use crate::telemetry::Metrics;
@@ -44,8 +43,6 @@ const UNOPENED: &str = "other-key";
 const CHANGED: &str = "changed";
 /// How often a record is read that is not as the journal has it.
 const MAX_READS: usize = 3;
-/// How many entries are read at a time that the journal does not have yet.
-const BATCH: usize = 256;
 /// The kind under which the digest of a snapshot is sealed; no record has it.
 const SNAPSHOT: &str = "snapshot";
 /// The keys that seal: the first seals, and every key opens. Without a key, values stay in plain.
@@ -59,8 +56,8 @@ pub struct Seals {
 /// A store that seals values on their way in and opens them on their way out.
 #[derive(Debug)]
 pub struct Sealed {
-    inner: Arc<dyn Store>,
-    seals: Seals,
+    pub(super) inner: Arc<dyn Store>,
+    pub(super) seals: Seals,
     /// The store as this gate's journal has it, where the store is on a Redis.
     journalled: Option<Arc<dyn JournalledRecords>>,
     /// Counts the records that are refused.
@@ -248,14 +245,21 @@ impl Sealed {
 
     /// Reads a record, or that there is none, and believes it only as the journal has it.
     async fn read_believed(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let (mut missed, mut outdated, mut has_gap) = (None, None, false);
+        let (mut missed, mut outdated, mut has_gap, mut unproved) = (None, None, false, None);
         // The journal may have gone on since the store answered; a store that forgot stays behind.
         for _ in 0..MAX_READS {
             let (record, now) = self.inner.read(key).await?;
+            unproved = None;
             match self.believes(key, record.as_ref(), now)? {
                 RecordBelief::Stands => return Ok((record, now)),
                 RecordBelief::Changed => break,
                 RecordBelief::Outdated => outdated = record,
+                RecordBelief::Unjournalled => match self.is_left_behind(key, record.as_ref()).await? {
+                    Some(true) => return Ok((record, now)),
+                    Some(false) => outdated = record,
+                    // The journal may have it by now.
+                    None => unproved = Some((record, now)),
+                },
                 RecordBelief::Missing { version, known_up_to } => {
                     match self.is_written_behind(key, known_up_to).await? {
                         Some(true) => return Ok((record, now)),
@@ -272,6 +276,10 @@ impl Sealed {
                 }
             }
         }
+        // A gate that was away meets records whose entries have left the outbox; it moves no money before it has what was before.
+        if let Some(read) = unproved {
+            return Ok(read);
+        }
         // What somebody wrote who has no key is told as that.
         if let Some(record) = outdated {
             self.open_record(key, record).inspect_err(|_| drop(self.doubt(key)))?;
@@ -281,37 +289,6 @@ impl Sealed {
             return Err(StoreFault::Away(format!("{} cannot be judged: {why}", SealedPlace::of(key))));
         }
         Err(self.changed(key))
-    }
-
-    /// Whether a commit that the journal does not have yet removed or replaced the record; `None` where entries are missing
-    /// before the next one, which the journal may have by now.
-    async fn is_written_behind(&self, key: &RecordKey, known_up_to: Number) -> Result<Option<bool>, StoreFault> {
-        let mut behind = known_up_to;
-        loop {
-            let entries = self.inner.outbox(key.environment, behind, BATCH).await?;
-            if entries.is_empty() {
-                return Ok(Some(false));
-            }
-            for entry in entries {
-                let is_next = entry.number.as_u64() == behind.as_u64().saturating_add(1);
-                let is_explained =
-                    || unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(behind.as_u64()));
-                if !is_next && !is_explained() {
-                    return Ok(None);
-                }
-                let steps = self.seals.steps(&entry)?.map(|kept| kept.steps).unwrap_or_default();
-                let writes = |step: &Step| match step {
-                    Step::Create { key: written, .. }
-                    | Step::Replace { key: written, .. }
-                    | Step::Delete { key: written, .. } => written == key,
-                    _ => false,
-                };
-                if steps.iter().any(writes) {
-                    return Ok(Some(true));
-                }
-                behind = entry.number;
-            }
-        }
     }
 
     fn open_record(&self, key: &RecordKey, record: Record) -> Result<Record, StoreFault> {
@@ -326,10 +303,12 @@ impl Sealed {
         Ok(Record { content, ..record })
     }
 
-    /// Seals a commit; returns the records of its steps beside it.
+    /// Seals a commit, and has it made within times that its entry tells others; returns the records of its steps beside it.
     fn seal_commit(&self, commit: Commit) -> Result<(Commit, Vec<Option<RecordKey>>), CommitError> {
-        let commit = self.seals.sealed_commit(commit).map_err(CommitError::Fault)?;
         let keys = commit.steps.iter().map(|step| step.record().cloned()).collect();
+        let within = self.inner.time_bounds(commit.environment).filter(|_| self.seals.is_sealing());
+        let mut commit = self.seals.sealed_commit_within(commit, within).map_err(CommitError::Fault)?;
+        commit.steps.extend(within.map(TimeBounds::guards).into_iter().flatten());
         Ok((commit, keys))
     }
 
@@ -340,6 +319,10 @@ impl Sealed {
         committed: Result<Receipt, CommitError>,
     ) -> Result<Receipt, CommitError> {
         let Err(CommitError::Rejected { at, conflicts }) = committed else { return committed };
+        if conflicts.iter().any(|conflict| conflict.step >= keys.len()) {
+            let why = "the time of the store is another one than this gate expects";
+            return Err(CommitError::Fault(StoreFault::Away(why.to_owned())));
+        }
         let mut opened = Vec::with_capacity(conflicts.len());
         for conflict in conflicts {
             let key = keys.get(conflict.step).and_then(Option::as_ref);
@@ -356,10 +339,16 @@ impl Sealed {
     ) -> Result<Conflict, StoreFault> {
         let found = match (conflict.found, key) {
             (ConflictCause::Record(record), Some(key)) => {
-                let record = match self.believes(key, Some(&record), at)? {
-                    RecordBelief::Stands => record,
+                let is_believed = match self.believes(key, Some(&record), at)? {
+                    RecordBelief::Stands => true,
                     RecordBelief::Changed | RecordBelief::Missing { .. } => return Err(self.changed(key)),
-                    RecordBelief::Outdated => self.read_believed(key).await?.0.ok_or_else(|| gone_meanwhile(key))?,
+                    RecordBelief::Unjournalled => self.is_left_behind(key, Some(&record)).await? == Some(true),
+                    RecordBelief::Outdated => false,
+                };
+                let record = if is_believed {
+                    record
+                } else {
+                    self.read_believed(key).await?.0.ok_or_else(|| gone_meanwhile(key))?
                 };
                 ConflictCause::Record(self.open_record(key, record)?)
             }
@@ -387,6 +376,10 @@ impl Store for Sealed {
 
     fn leans_on_journal(&self) -> bool {
         self.inner.leans_on_journal()
+    }
+
+    fn time_bounds(&self, environment: Environment) -> Option<TimeBounds> {
+        self.inner.time_bounds(environment)
     }
 
     async fn flush(&self) -> Result<(), StoreFault> {

@@ -208,7 +208,7 @@ async function endSessions() {
   });
   if (!answer) return;
   if (who.value.trim() === me) leave("All your sessions have ended.");
-  else toast(answer.ended === 1 ? "Ended 1 session." : `Ended ${answer.ended} sessions.`);
+  else toast(`Ended every session of ${who.value.trim()}. The store showed ${answer.ended}.`);
 }
 
 /** Draws the bar at the top and the tabs. */

@@ -16,6 +16,7 @@ pub(super) mod policies;
 mod resolving;
 mod restored;
 mod sessions;
+mod sessions_away;
 mod transfers;
 
 use serde_json::{Value, json};

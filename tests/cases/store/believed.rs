@@ -198,6 +198,33 @@ async fn a_removed_record_that_somebody_put_back_is_refused() {
     assert!(matches!(sealed.read(late).await, Err(StoreFault::Broken(_))));
 }
 
+/// Claims and holds go by it.
+#[tokio::test]
+async fn a_record_of_another_time_is_refused() {
+    let compared = Compared::new();
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_journalled()) {
+        let key = of(kind, kind.as_str());
+        does(&compared.sealed, vec![creates(&key, Keep::Forever)]).await;
+        let record = compared.read(&key).await.unwrap().unwrap();
+        for at in [record.at.minus(secs(1)), record.at.plus(secs(3_600))] {
+            compared.put(&key, Some(Record { at, ..record.clone() }));
+            // A journal that does not have the commit yet reads it in the store's entries.
+            assert!(compared.is_refused(&key).await, "{kind:?}");
+        }
+        compared.journals().await;
+        for at in [record.at.minus(secs(3_600)), record.at.plus(secs(1))] {
+            compared.put(&key, Some(Record { at, ..record.clone() }));
+            assert!(compared.is_refused(&key).await, "{kind:?}");
+            // Nor does a version help that no commit has.
+            let version = Number::new(record.version.as_u64() + 1_000);
+            compared.put(&key, Some(Record { at, version, ..record.clone() }));
+            assert!(compared.is_refused(&key).await, "{kind:?}");
+        }
+        compared.put(&key, Some(record.clone()));
+        assert_eq!(compared.read(&key).await, Ok(Some(record)), "{kind:?}");
+    }
+}
+
 /// A commit meets a record as it was before.
 #[tokio::test]
 async fn what_stands_in_the_way_of_a_commit_is_as_the_journal_has_it() {

@@ -57,7 +57,7 @@ use crate::adapters::redis::{Redis, ShardConnections};
 use crate::base::ids::Environment;
 use crate::ledger::{
     Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
-    Step, StoreFault, StoreTime, WindowKey, WindowSpan,
+    Step, StoreFault, StoreTime, TimeBounds, WindowKey, WindowSpan,
 };
 use crate::ports::{Clock, Store};
 
@@ -204,6 +204,11 @@ impl Store for RedisStore {
             }
         }
         Err(CommitError::Fault(StoreFault::Away("the commit reached the Redis too late".to_owned())))
+    }
+
+    fn time_bounds(&self, environment: Environment) -> Option<TimeBounds> {
+        self.beliefs.as_ref()?;
+        self.pace(environment).bounds(self.shards.of(environment).deadline())
     }
 
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {

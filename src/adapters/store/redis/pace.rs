@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::call_head::ExpectedTime;
 use crate::adapters::clock::{Stopwatch, SystemClock};
-use crate::ledger::{ClockAnchor, ClockLeap, Number, StoreTime};
+use crate::ledger::{ClockAnchor, ClockLeap, Number, StoreTime, TimeBounds};
 use crate::ports::Clock as _;
 
 /// How much the clock of the Redis and that of this machine may differ at a start, as `Date` and the clock may; and how far
@@ -168,6 +168,18 @@ impl StorePace {
             let tolerance = u64::try_from(anchor.tolerance(elapsed).as_micros()).unwrap_or(u64::MAX);
             ExpectedTime { at: anchor.expected(elapsed), tolerance, shift }
         })
+    }
+
+    /// Returns the times between which the script makes a commit of this gate: never before the latest time that the gate was
+    /// told, and not after what it expects, or has heard, by more than a stored time may be ahead. `None` where it expects and
+    /// heard nothing.
+    pub fn bounds(&self, deadline: Duration) -> Option<TimeBounds> {
+        let expected = self.expected().map(|expected| {
+            let unshifted = expected.at.as_micros().saturating_sub(expected.shift.unwrap_or_default());
+            expected.at.max(StoreTime::of_micros(unshifted)).plus(Duration::from_micros(expected.tolerance))
+        });
+        let latest = expected.max(self.now())?.max(self.told());
+        Some(TimeBounds { from: self.told(), until: latest.plus(ALIKE_AT_START).plus(deadline) })
     }
 
     /// Compares the clock of the Redis with the expected time.
