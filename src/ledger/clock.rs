@@ -40,6 +40,12 @@ impl TimeBounds {
         self.from <= time && time < self.until
     }
 
+    /// Returns bounds for a commit that no guard holds to them, as it writes a store anew: it may take that much longer, and the
+    /// store has no time yet.
+    pub fn for_rebuild(self, longest: Duration) -> TimeBounds {
+        TimeBounds { from: StoreTime::default(), until: self.until.plus(longest) }
+    }
+
     /// The guards of a commit that is made between them, or not at all.
     pub fn guards(self) -> [Step; 2] {
         [Step::After(self.from), Step::Before(self.until)]

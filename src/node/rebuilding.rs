@@ -22,7 +22,7 @@ use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RAN_WITHIN, R
 use crate::audit::{UnusedNumbers, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, Number, Outstanding, Step, StoreFault, StoreTime};
-use crate::ports::AuditFault;
+use crate::ports::{AuditFault, Store as _};
 use crate::stations::claim::{self, Forgotten, Freeze, MoneyAfterRebuild, OpenedBeginning};
 
 /// How many numbers are left free behind a rebuild, at least.
@@ -32,9 +32,10 @@ const FREE_NUMBERS: u64 = 1_000_000;
 const KEPT_FOR_OTHERS: EntryRoom = EntryRoom { entries: 16_384, bytes: 64 << 20 };
 /// The entries that a journal lends at a time.
 const LENT: EntryRoom = EntryRoom { entries: 4_096, bytes: 16 << 20 };
-
 /// How long a rebuild waits for gates whose journals it needs.
 const WAITS_FOR_OTHERS: Duration = Duration::from_secs(6);
+/// How long a rebuild may take until its commit. An entry of a later time would end what stands, for a gate that was away.
+const LONGEST_REBUILD: Duration = Duration::from_hours(1);
 
 /// Why money stays closed after a rebuild, for people.
 type Reasons = Vec<String>;
@@ -202,7 +203,8 @@ impl Membership {
         let opened = self.opened_beginning(environment)?;
         commit.steps.extend(opened.and_then(|opened| OpenedBeginning::narrowed(environment, begin, opened)));
         commit.steps.extend(self.journalled_correction(environment)?.map(|micros| Step::CorrectClock { micros }));
-        let commit = self.seals.sealed_commit(commit)?;
+        let within = self.store.time_bounds(environment).map(|bounds| bounds.for_rebuild(LONGEST_REBUILD));
+        let commit = self.seals.sealed_commit_within(commit, within)?;
         let mut known = committed;
         for member in &gathered.came {
             // What a node knows beyond the journals was never sent, or makes it an orphan that has been named.

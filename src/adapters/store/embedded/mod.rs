@@ -48,8 +48,8 @@ use crate::ledger::{
 use crate::ports::{Clock, Store};
 use writer::{StoreJob, StoreWriter, Ticket, WriterState};
 
-/// How much the kept time of a store may differ from the time of day at its next start.
-const DAY_CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+/// How far the kept time of a store may be ahead of the time of day at its next start.
+const MAX_AHEAD: Duration = Duration::from_secs(60);
 
 /// Deadlines and queue sizes of the store.
 #[derive(Clone, Debug)]
@@ -112,10 +112,10 @@ impl Embedded {
 
     fn within(folder: &Path, may_create: bool, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let medium = Arc::new(locked(folder, may_create)?);
-        // Only the machine's own clocks may say how long the process was down: the file could be anybody's.
+        // The file could be anybody's. A time behind ends nothing early, and the time of day counts as leapt then.
         let of_day = StoreTime::of_micros(clock.now().as_microsecond());
-        let agrees = |time: &StoreTime| time.since(of_day).max(of_day.since(*time)) <= DAY_CLOCK_TOLERANCE;
-        let expected = boot_clock::expected(folder, clock.elapsed()).filter(agrees);
+        let is_behind = |time: &StoreTime| time.since(of_day) <= MAX_AHEAD;
+        let expected = boot_clock::expected(folder, clock.elapsed()).filter(is_behind);
         let unknown = if options.trusts_clock { TickerStart::OfDay } else { TickerStart::Unknown };
         let start = expected.map_or(unknown, TickerStart::Expected);
         let mut store = Embedded::on(medium, clock, options, start)?;
