@@ -139,6 +139,7 @@ impl LogWriter {
 
     /// Runs until no sender is left.
     pub(super) fn run(mut self, jobs: &Receiver<LogJob>) {
+        self.tell_reach();
         loop {
             match jobs.recv_timeout(POLL_INTERVAL) {
                 Ok(job) => {
