@@ -211,7 +211,7 @@ fn two_nodes_are_one_record_and_an_entry_in_two_files_counts_once() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let gates = ["left", "right"].map(|node| {
         let setup = ruled(&upstream, &set(100, 250)).set("store", "kind", "redis").set("store", "node", node);
-        setup.set("redis", "url", &redis.url()).set("audit", "operand_key", KEY).start()
+        setup.set("redis", "url", &redis.url()).set("audit", "operand_key", KEY).start().ready()
     });
     live(&upstream, &[&gates[0], &gates[1]]);
     let [left, right] = gates.map(Gate::end);
