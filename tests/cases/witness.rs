@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use sluice::adapters::audit::{
-    AuditFiles, AuditSettings, Checkpoints, SigningKey, audit_file, checkpoints_file, keep_original,
-};
+use sluice::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, SigningKey, audit_file, checkpoints_file};
 use sluice::adapters::clock::SystemClock;
 use sluice::audit::{LineBody, LineReader, read_line};
 use sluice::ledger::NodeId;
@@ -358,9 +356,7 @@ fn a_journal_that_was_set_back_is_refused_by_its_witnesses() {
         copy_folder(&setup.path(name), &backup.join(name));
     }
     let gate = setup.start();
-    for _ in 0..3 {
-        paid(&gate, &upstream);
-    }
+    (0..3).for_each(|_| paid(&gate, &upstream));
     all_is_witnessed(&gate, &folder);
     let setup = gate.end();
     for name in ["sluice-audit", "sluice-data"] {
@@ -368,7 +364,7 @@ fn a_journal_that_was_set_back_is_refused_by_its_witnesses() {
         copy_folder(&backup.join(name), &setup.path(name));
     }
     // As after a snapshot of the whole disk: only the witnesses know that it is an older one.
-    keep_original(&setup.path("sluice-audit"), &NodeId::parse("gate").unwrap()).unwrap();
+    sluice::adapters::audit::keep_original(&folder, &NodeId::parse("gate").unwrap()).unwrap();
     let of = Witnessed { gate: setup.start(), first, second, ways, home };
     let refused = || answers(&of.gate, "first", "set_back") + answers(&of.gate, "first", "inconsistent") > 0;
     wait_until("the witnesses to refuse", refused);
