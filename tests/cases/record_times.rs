@@ -79,18 +79,24 @@ fn swap(request_id: &str) -> Call {
     holds::swap(request_id, "50")
 }
 
-/// A gate that was away repeats entries with times that somebody set back, after which limits would forget their calls.
-#[test]
-fn an_entry_whose_time_somebody_set_back_is_not_repeated() {
-    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+/// Two swaps at a gate, while the other one is away.
+fn paid_at_one(upstream: &Upstream, redis: &Redis) -> (Gate, Setup) {
     let rules = format!("{}{LIMIT}", holds::RULES);
-    let setup = |node: &str| sealed(holds::on_redis(holds::gate(&upstream, &rules), &redis, node));
+    let setup = |node: &str| sealed(holds::on_redis(holds::gate(upstream, &rules), redis, node));
     let [left, right] = ["left", "right"].map(|node| setup(node).start().ready());
-    have_all(&redis, &["left", "right"]);
+    have_all(redis, &["left", "right"]);
     let away = right.kill();
     for request_id in ["a-1", "a-2"] {
         assert_eq!(told(&swap(request_id).send(left.production())), "201 - executed");
     }
+    (left, away)
+}
+
+/// A gate that was away repeats entries with times that somebody set back, after which limits would forget their calls.
+#[test]
+fn an_entry_whose_time_somebody_set_back_is_not_repeated() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let (_left, away) = paid_at_one(&upstream, &redis);
     have_all(&redis, &["left"]);
     let script = "local all, back = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), 0
         for nth = 1, #all, 2 do
@@ -116,14 +122,7 @@ fn an_entry_whose_time_somebody_set_back_is_not_repeated() {
 #[test]
 fn a_gate_that_was_away_repeats_what_others_did() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let rules = format!("{}{LIMIT}", holds::RULES);
-    let setup = |node: &str| sealed(holds::on_redis(holds::gate(&upstream, &rules), &redis, node));
-    let [left, right] = ["left", "right"].map(|node| setup(node).start().ready());
-    have_all(&redis, &["left", "right"]);
-    let away = right.kill();
-    for request_id in ["a-1", "a-2"] {
-        assert_eq!(told(&swap(request_id).send(left.production())), "201 - executed");
-    }
+    let (left, away) = paid_at_one(&upstream, &redis);
     let hold = held(&left, "held-1");
     assert_eq!(say(&left, "approve", &hold, "ops-1").status, 200);
     let right = away.start().ready();
