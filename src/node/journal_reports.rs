@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Node;
 use super::membership::Membership;
-use super::node_facts::{NodeFacts, stated_lately};
+use super::node_facts::{NodeFacts, came_with, stated_lately};
 use super::recovery::{RecoveryError, brought, must_be_opened, opened_beginning, remember, told_of};
 use crate::adapters::audit::{files_begin, may_have_lacking};
 use crate::base::ids::Environment;
@@ -39,11 +39,10 @@ impl Membership {
         if begin > waits.begins_behind.max(opened_beginning(node, environment).await?) {
             // The claims that it has are told; a rebuild from it would lose all that was before.
             let why = format!(
-                "`{}` came with a journal that begins behind number {begin} and knows more than the one from which the store was \
-                 rebuilt: what it has behind number {used} of holds, and of limits for calls without a requestId, is not known",
-                node.id
+                "a journal that begins behind number {begin} and knows more than the one from which the store was rebuilt: what it \
+                 has behind number {used} of holds, and of limits for calls without a requestId, is not known"
             );
-            return must_be_opened(node, environment, &why).await;
+            return must_be_opened(node, environment, &came_with(&node.id, &why)).await;
         }
         self.has_it_rebuilt(environment, knows, used).await
     }
@@ -79,12 +78,11 @@ impl Membership {
         if self.is_copy.load(Ordering::Acquire) && own().unwrap_or_default() < made {
             // Of an original, the disk would never have had the rest, so that it was never sent.
             let why = format!(
-                "`{}` came with a copy of its audit folder that ends with its commit {}, and others know of its commit {made}: \
-                 the copy was cut, or is an old one",
-                node.id,
+                "a copy of its audit folder that ends with its commit {}, and others know of its commit {made}: the copy was cut, \
+                 or is an old one",
                 own().unwrap_or_default()
             );
-            if let Err(fault) = must_be_opened(node, environment, &why).await {
+            if let Err(fault) = must_be_opened(node, environment, &came_with(&node.id, &why)).await {
                 node.told_of(&fault);
                 return false;
             }

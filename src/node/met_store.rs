@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Node;
 use super::membership::Membership;
+use super::node_facts::came_with;
 use super::recovery::cannot_remember;
 use crate::adapters::audit::{keep_met_store, keep_original, met_store};
 use crate::base::ids::Environment;
@@ -80,7 +81,7 @@ impl Membership {
         let Some(generation) = self.store.generation(environment) else { return Ok(()) };
         self.begins_behind_what_is_gone(node, environment).await?;
         if waits.nodes.contains_key(&node.id) {
-            let why = format!("`{}` came with a new journal: what its former one holds is not known", node.id);
+            let why = came_with(&node.id, "a new journal: what its former one holds is not known");
             cannot_remember(node, environment, &why).await?;
             tracing::error!(
                 %environment,

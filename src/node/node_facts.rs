@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::clock_leaps::ClockTestimony;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member};
 use crate::base::json;
-use crate::ledger::{JournalId, Number, StoreTime};
+use crate::ledger::{JournalId, NodeId, Number, StoreTime};
 use crate::stations::claim::Forgotten;
 use crate::telemetry::UnlistedRefusal;
 
@@ -81,6 +81,11 @@ pub(super) fn take_stated(heard: &mut HeartbeatReply) {
     }
 }
 
+/// The reason why the journal of a gate does not open money: with what the gate came. Reasons of other gates begin otherwise.
+pub fn came_with(node: &NodeId, journal: &str) -> String {
+    format!("`{node}` came with {journal}")
+}
+
 /// Returns the number behind which the earliest journal of a running gate begins.
 pub fn journals_begin(heard: &HeartbeatReply) -> Number {
     let live = heard.members.iter().filter(|member| heard.is_live(member));
@@ -91,7 +96,6 @@ pub fn journals_begin(heard: &HeartbeatReply) -> Number {
 mod tests {
     use super::*;
     use crate::adapters::store::redis::HeartbeatVerdict;
-    use crate::ledger::NodeId;
 
     impl NodeFacts {
         pub fn of_test(begins: u64, own: u64) -> NodeFacts {

@@ -4,7 +4,6 @@
 //! writes what its replica has into the Redis, while all others wait. Money opens by itself only if nothing can be
 //! missing; otherwise a person opens it.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
@@ -14,14 +13,15 @@ use std::time::Duration;
 use super::Node;
 use super::journalling::follows;
 use super::membership::Membership;
-use super::node_facts::{NodeFacts, stated_lately};
+use super::node_facts::{NodeFacts, came_with};
+use super::nodes_at_loss::{NodesAtLoss, Reasons, is_copy, is_journal_new};
 use super::rebuilt_snapshot::{RebuildingJournal, SnapshotOccasion};
 use crate::adapters::audit::{EntryRoom, entries_above, newest_entries};
 use crate::adapters::random;
-use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RAN_WITHIN, RebuildRight, RebuiltStore};
+use crate::adapters::store::redis::{HeartbeatReply, RebuildRight, RebuiltStore};
 use crate::audit::{UnusedNumbers, unused_before};
 use crate::base::ids::Environment;
-use crate::ledger::{Content, NodeId, Number, Outstanding, Step, StoreFault, StoreTime};
+use crate::ledger::{Content, NodeId, Number, Outstanding, Step, StoreFault};
 use crate::ports::{AuditFault, Store as _};
 use crate::stations::claim::{self, Forgotten, Freeze, MoneyAfterRebuild, OpenedBeginning};
 
@@ -36,128 +36,6 @@ const LENT: EntryRoom = EntryRoom { entries: 4_096, bytes: 16 << 20 };
 const WAITS_FOR_OTHERS: Duration = Duration::from_secs(6);
 /// How long a rebuild may take until its commit. An entry of a later time would end what stands, for a gate that was away.
 const LONGEST_REBUILD: Duration = Duration::from_hours(1);
-
-/// Why money stays closed after a rebuild, for people.
-type Reasons = Vec<String>;
-
-/// The nodes at a loss, by whether they came.
-struct NodesAtLoss<'h> {
-    lost: StoreTime,
-    came: Vec<&'h Member>,
-    /// Nodes that ran when the store was lost, and did not come.
-    missing: Vec<&'h Member>,
-}
-
-impl<'h> NodesAtLoss<'h> {
-    fn of(heard: &'h HeartbeatReply) -> NodesAtLoss<'h> {
-        let lost = heard.lost.unwrap_or(heard.at);
-        // One that came and runs no longer is not waited for. What a gate said of an earlier loss could be put back.
-        let is_here = |member: &&Member| member.acknowledges == Some(lost) && stated_lately(heard, member).is_some();
-        let (came, others): (Vec<_>, Vec<_>) = heard.members.iter().partition(is_here);
-        let ran = |member: &&Member| member.beat > StoreTime::default() && lost.since(member.beat) < LAPSE;
-        NodesAtLoss { lost, came, missing: others.into_iter().filter(ran).collect() }
-    }
-
-    /// Whether a node came that had the store until it was lost, or for which a rebuild has waited since; otherwise others
-    /// may have come and gone meanwhile.
-    fn ran_at_loss(&self) -> bool {
-        self.facts().any(|facts| self.had_the_store(&facts))
-    }
-
-    fn had_the_store(&self, facts: &NodeFacts) -> bool {
-        match &facts.closed_by {
-            Some(closed) => !closed.by_person,
-            None => facts.well_at.is_some_and(|at| self.lost.since(at) < RAN_WITHIN),
-        }
-    }
-
-    fn facts(&self) -> impl Iterator<Item = NodeFacts> {
-        self.came.iter().filter_map(|member| NodeFacts::read(&member.told))
-    }
-
-    /// The node whose journal begins earliest, and one whose journal begins later and reaches further; `None` where the
-    /// first one reaches as far as any, or where the journals do not join.
-    fn base_and_furthest(&self) -> Option<(&'h Member, &'h Member)> {
-        let facts: Vec<(&Member, NodeFacts)> =
-            self.came.iter().filter_map(|member| Some((*member, NodeFacts::read(&member.told)?))).collect();
-        // A journal with another history cannot be joined with any.
-        if facts.len() < self.came.len() || facts.iter().any(|(member, facts)| facts.knows_up_to < member.kept) {
-            return None;
-        }
-        let (base, _) =
-            facts.iter().min_by_key(|(member, facts)| (facts.journal_begins, Reverse(member.kept), &member.node))?;
-        let (furthest, of_furthest) = facts.iter().max_by_key(|(member, _)| (member.kept, Reverse(&member.node)))?;
-        let joins = base.kept < furthest.kept && of_furthest.journal_begins <= base.kept;
-        joins.then_some((*base, *furthest))
-    }
-
-    /// The node whose journal knows most of what was done with money; of several, the one whose journal begins first, and
-    /// of those one that had the store until it was lost: a gate that comes back may have another history behind the same number.
-    ///
-    /// A journal that begins in the middle does not lead where another one has what was before: its node tells the claims
-    /// that the other one lacks, and nobody could tell those before its beginning.
-    fn leader(&self) -> Option<&'h Member> {
-        let rank = |member: &Member| {
-            let facts = NodeFacts::read(&member.told);
-            let knows = facts.as_ref().map_or(member.kept, |facts| facts.knows_up_to);
-            let begins = facts.as_ref().map_or(u64::MAX, |facts| facts.journal_begins.as_u64());
-            let had_it = facts.is_some_and(|facts| self.had_the_store(&facts));
-            (knows, Reverse(begins), had_it, member.kept, Reverse(member.node.clone()))
-        };
-        let all: Vec<NodeFacts> = self.facts().collect();
-        let has_what_was_before =
-            |begins: Number| all.iter().any(|other| other.journal_begins < begins && begins <= other.knows_up_to);
-        let may_lead = |member: &&&Member| {
-            NodeFacts::read(&member.told).is_none_or(|facts| !has_what_was_before(facts.journal_begins))
-        };
-        self.came.iter().filter(may_lead).max_by_key(|member| rank(member)).copied()
-    }
-
-    /// Adds the nodes that came and know that they had not told before this loss what their journals have: of another
-    /// history, no other journal has it. What the journal of the node that leads has is in the store.
-    fn add_untold(
-        &self,
-        committed: &BTreeMap<NodeId, Number>,
-        leads: &NodeId,
-        (orphans, reasons): (&mut Forgotten, &mut Reasons),
-    ) {
-        for member in self.came.iter().filter(|member| member.node != *leads) {
-            let closed = NodeFacts::read(&member.told).and_then(|facts| facts.closed_by);
-            let Some(from) = closed.and_then(|closed| closed.nodes.get(&member.node).copied()) else { continue };
-            let has = committed.get(&member.node).copied().unwrap_or_default().as_u64();
-            reasons.push(format!("`{}` had not told yet what its journal has", member.node));
-            orphans.awaits_also(&Forgotten {
-                nodes: [(member.node.clone(), from.max(has))].into(),
-                ..Forgotten::default()
-            });
-        }
-    }
-
-    /// Adds the nodes that came with commits which the journal lacks that begins behind `begin`.
-    fn add_lacking(
-        &self,
-        committed: &BTreeMap<NodeId, Number>,
-        begin: Number,
-        (orphans, reasons): (&mut Forgotten, &mut Reasons),
-    ) {
-        for member in &self.came {
-            let known = committed.get(&member.node).copied().unwrap_or_default();
-            // A commit that is on no disk was never sent; one that its own journal has may have been.
-            let kept = NodeFacts::read(&member.told).map_or(member.kept, |facts| facts.kept.max(member.kept));
-            if member.own > known && kept >= member.own {
-                let lacking =
-                    format!("the journal of `{}` has commits behind {known} that the others lack", member.node);
-                let begins_later = NodeFacts::read(&member.told).is_some_and(|facts| facts.journal_begins > begin);
-                // It takes the snapshot of this rebuild, and tells its claims alone: no holds.
-                if begins_later {
-                    orphans.must_be_opened(&lacking);
-                }
-                reasons.push(lacking);
-                orphans.nodes.insert(member.node.clone(), known.as_u64());
-            }
-        }
-    }
-}
 
 impl Membership {
     /// Rebuilds the store if this node's journal reaches furthest.
@@ -311,13 +189,13 @@ impl Membership {
                 heard.is_some_and(|heard| heard.is_retired && known.copied().unwrap_or_default() >= heard.highest);
             let is_known = !has_retired && (known.is_some() || heard.is_some());
             if is_known || !ran {
-                let why = "came with a new journal: what its former one holds is not known";
-                reasons.push(format!("`{}` {why}", member.node));
+                let why = "a new journal: what its former one holds is not known";
+                reasons.push(came_with(&member.node, why));
             }
         }
         for member in gathered.came.iter().filter(|member| !ran && is_copy(member)) {
-            let why = "came with a copy of its audit folder: whether it is the newest is not known";
-            reasons.push(format!("`{}` {why}", member.node));
+            let why = "a copy of its audit folder: whether it is the newest is not known";
+            reasons.push(came_with(&member.node, why));
         }
         for member in gathered.came.iter().filter(|member| is_copy(member)) {
             let known = committed.get(&member.node).copied().unwrap_or_default().as_u64();
@@ -325,8 +203,8 @@ impl Membership {
             let before = gathered.facts().filter_map(|facts| facts.closed_by?.made.get(&member.node).copied()).max();
             // Of an original, the disk would never have had the rest, so that it was never sent.
             if heard.max(before).is_some_and(|made| known < made) {
-                let why = "came with a copy of its audit folder that lacks commits which others know of";
-                reasons.push(format!("`{}` {why}", member.node));
+                let why = "a copy of its audit folder that lacks commits which others know of";
+                reasons.push(came_with(&member.node, why));
             }
         }
         let mut orphans = Forgotten::default();
@@ -435,16 +313,3 @@ fn next_entries(
     })?;
     Ok(entries)
 }
-
-/// Whether the audit folder of a node was copied since a store was whole.
-fn is_copy(member: &Member) -> bool {
-    NodeFacts::read(&member.told).is_some_and(|facts| facts.is_copy)
-}
-
-/// Whether the journal of a node met no store before this one was lost.
-fn is_journal_new(member: &Member) -> bool {
-    NodeFacts::read(&member.told).is_some_and(|facts| facts.is_journal_new)
-}
-
-#[cfg(test)]
-mod tests;

@@ -27,6 +27,7 @@ use crate::config::{Config, RedisConfig};
 use crate::ledger::{Content, StoreFault};
 use crate::node::journalling::RecoverError;
 use crate::node::membership::JoinError;
+use crate::node::node_facts::came_with;
 use crate::node::rates::Rates;
 use crate::node::{InForce, Node};
 use crate::stations::claim::{self, Forgotten, Freeze};
@@ -182,7 +183,7 @@ async fn what_is_awaited(node: &Node) -> Result<Option<String>, RetireError> {
         if forgotten.nodes.contains_key(&node.id) {
             return Ok(Some(format!("{environment} waits for this journal")));
         }
-        let own = format!("`{}` came with ", node.id);
+        let own = came_with(&node.id, "");
         if let Some(reason) = forgotten.reasons.iter().find(|reason| reason.starts_with(&own)) {
             return Err(RetireError::NotWhole(reason.clone()));
         }
