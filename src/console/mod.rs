@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `acts` | the table of all acts: path, role, body and handler |
+//! | `believed_sessions` | the sessions that the store showed lately, for `rates` |
 //! | `browser` | cookies, and the check that a request comes from the console's own page |
 //! | `changes` | the stream that tells clients when to fetch data again |
 //! | `decisions`, `history`, `history_query`, `story` | past decisions and entries, from the audit log |
@@ -32,6 +33,7 @@
 //! guard as callers' connections; sessions are kept in the store; no answer may be cached.
 
 mod acts;
+mod believed_sessions;
 mod request;
 mod router;
 mod browser;

@@ -85,8 +85,8 @@ impl ConsoleServer {
     }
 
     /// Identifies the person, and takes this act from the rates of the person and the address. A token is always looked at; a
-    /// session, which the store has, only as often as the address may err. An act that stops money is not refused for
-    /// that: its session waits for its turn.
+    /// session, which the store has, only as often as the address may err, unless the store showed it before. An act that
+    /// stops money is not refused for that: its session waits for its turn.
     async fn person_from(
         &self,
         peer: IpAddr,
@@ -94,8 +94,11 @@ impl ConsoleServer {
         method: &Method,
         headers: &HeaderMap,
     ) -> Result<Person, Box<Reply>> {
-        let has_cookie = !matches!(self.browsers.session(headers), CookieValue::Nothing);
-        let taken = if has_cookie { self.rates.unbelieved_from(peer) } else { Ok(()) };
+        let cookie = self.browsers.session(headers);
+        let has_cookie = !matches!(cookie, CookieValue::Nothing);
+        let is_known = matches!(&cookie, CookieValue::One(id) if self.believed.contains(id));
+        let counts = has_cookie && !is_known;
+        let taken = if counts { self.rates.unbelieved_from(peer) } else { Ok(()) };
         let _turn = match &taken {
             Err(limited) if !act.stops_money() => return Err(limited.clone()),
             Err(_) => self.session_turns.acquire().await.ok(),
@@ -103,11 +106,19 @@ impl ConsoleServer {
         };
         let person = match self.person(method, headers).await {
             Ok(person) => person,
-            Err(refusal) if has_cookie => return Err(refusal),
+            Err(refusal) if has_cookie => {
+                if let CookieValue::One(id) = &cookie {
+                    self.believed.remove(id);
+                }
+                return Err(refusal);
+            }
             Err(refusal) => return Err(self.rates.unbelieved_from(peer).err().unwrap_or(refusal)),
         };
-        if has_cookie && taken.is_ok() {
+        if counts && taken.is_ok() {
             self.rates.believed_from(peer);
+        }
+        if let CookieValue::One(id) = &cookie {
+            self.believed.add(id);
         }
         match act.stops_money() && person.may(act.needs) {
             true => self.rates.stop_of(&person.who)?,

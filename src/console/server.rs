@@ -14,6 +14,7 @@ use http::header::{
 use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};
 
+use super::believed_sessions::BelievedSessions;
 use super::browser::Browsers;
 use super::payment_index::PaymentIndex;
 use super::provider::ProviderSignIn;
@@ -72,6 +73,7 @@ pub(super) struct ConsoleServer {
     /// Room for request bodies, until their acts are done.
     pub bodies: Arc<SharedRoom<BodySender>>,
     pub rates: ConsoleRates,
+    pub believed: BelievedSessions,
     /// Turns of sessions that are looked up beyond the rate of their address.
     pub session_turns: Semaphore,
     /// The newest payments, once somebody looked at them.
@@ -103,6 +105,7 @@ impl ConsoleServer {
             streams,
             bodies: SharedRoom::new(BODIES_BYTES),
             rates: ConsoleRates::new(config)?,
+            believed: BelievedSessions::default(),
             session_turns: Semaphore::new(SESSION_TURNS),
             payments,
         })

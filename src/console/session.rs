@@ -159,7 +159,8 @@ pub(super) async fn begin(
     let token_for = renewal.map_or(token_for, |renewal| token_for.min(renewal));
     let roles: BTreeSet<String> = person.roles().map(str::to_owned).collect();
     let newcomer = NewSession { who: person.who.clone(), roles, token_for, way, renews: renewal.is_some() };
-    sessions::begin(node, environment(server), &newcomer, server.terms).await
+    let begun = sessions::begin(node, environment(server), &newcomer, server.terms).await;
+    begun.inspect(|(id, _)| server.believed.add(id))
 }
 
 /// Returns the header that sets the session cookie.

@@ -178,11 +178,16 @@ impl PinnedUpstream {
 
     /// Keeps connections for money: opens those that calls ask for, and looks at those that wait.
     pub async fn keep_connections(self: Arc<PinnedUpstream>) {
-        let mut opening = JoinSet::new();
+        let (mut opening, mut looked) = (JoinSet::new(), Duration::ZERO);
         loop {
             self.fresh.next_look(LOOK_INTERVAL).await;
             while opening.try_join_next().is_some() {}
-            self.fresh.look_through(self.clock.elapsed());
+            let now = self.clock.elapsed();
+            // Each call that takes one asks for another: not each of them has all looked at.
+            if now.saturating_sub(looked) >= LOOK_INTERVAL {
+                self.fresh.look_through(now);
+                looked = now;
+            }
             for _ in 0..self.fresh.to_open() {
                 let upstream = self.clone();
                 opening.spawn(async move {

@@ -26,6 +26,7 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(one_upstream_for_both(written));
     wrong.extend(forgetful_store(written));
     wrong.extend(key_that_anybody_guesses(written));
+    wrong.extend(no_disk_for_production(written));
     for environment in Environment::ALL {
         wrong.extend(upstream_is_this_gate(environment, written));
     }
@@ -155,6 +156,15 @@ fn key_that_anybody_guesses(written: &WrittenConfig) -> Option<Wrong> {
     let text = "`store.seal_key` is the same byte 32 times: whoever tries that reads bank data, and can plant records";
     let remedy = "create a key with `openssl rand -hex 32`, and replace this one as `rotate.md` says";
     is_one_byte.then(|| insecure(&key.place, text.to_owned(), remedy))
+}
+
+/// Checks that sandbox cannot fill the disk that production needs.
+fn no_disk_for_production(written: &WrittenConfig) -> Option<Wrong> {
+    let kept = written.production_bytes.as_ref()?;
+    let has_both = written.production.listen.is_some() && written.sandbox.listen.is_some();
+    let text = "`audit.production_bytes` is 0: callers of sandbox can fill the disk, and then production pays nothing";
+    let remedy = "keep at least 268435456 bytes, the default";
+    (has_both && kept.value == 0).then(|| insecure(&kept.place, text.to_owned(), remedy))
 }
 
 /// Checks that calls do not come back to this gate.
