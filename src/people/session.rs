@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
+use crate::base::folded::folded;
 use crate::base::ids::Environment;
 use crate::base::json;
 use crate::base::secret::Secret;
@@ -129,9 +130,9 @@ pub fn of_person(record: Option<&Record>) -> Vec<String> {
     json::from_record(bytes, FORMAT).map_or_else(|_| Vec::new(), |SessionList { sessions }| sessions)
 }
 
-/// The key of a person's list of sessions.
+/// The key of a person's list of sessions. All spellings of a name share one, so that an end of all of them is one of each.
 pub fn list_key(environment: Environment, who: &Owner) -> RecordKey {
-    let digest = Fingerprint::of(&[b"person", who.issuer.as_bytes(), who.subject.as_bytes()]);
+    let digest = Fingerprint::of(&[b"person", who.issuer.as_bytes(), folded(&who.subject).as_bytes()]);
     RecordKey { environment, kind: Kind::Session, name: format!("of/{digest}") }
 }
 

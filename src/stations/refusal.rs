@@ -2,13 +2,46 @@
 
 use serde_json::Value;
 
+use crate::base::folded::folded;
+use crate::base::ids::RequestId;
 use crate::base::json::{self, Limits};
 use crate::catalog::{Listing, Operation};
 
 /// The statuses whose well-formed refusals prove it although the contract does not list them.
 const USUAL: [u16; 8] = [400, 401, 403, 404, 413, 415, 422, 429];
-/// Words of a refusal because an earlier call was executed, such as `AlreadyExists` or `duplicated`.
-const REPEATED: [&str; 6] = ["exists", "existed", "existing", "duplicat", "conflict", "already"];
+/// Parts of words of a refusal because an earlier call was executed, or is being executed, such as `AlreadyExists`.
+const REPEATED: [&str; 8] = ["exists", "existed", "existing", "duplicat", "conflict", "already", "idempot", "replay"];
+/// Words, and words that follow each other, of such a refusal.
+const REPEATED_WORDS: [&str; 26] = [
+    "been accepted",
+    "been completed",
+    "been created",
+    "been executed",
+    "been made",
+    "been paid",
+    "been processed",
+    "been received",
+    "been sent",
+    "been submitted",
+    "being created",
+    "being executed",
+    "being processed",
+    "in process",
+    "in progress",
+    "in use",
+    "pending",
+    "previous",
+    "previously",
+    "queued",
+    "repeated",
+    "reused",
+    "taken",
+    "unique",
+    "used",
+    "was executed",
+];
+/// A shorter requestId may be a part of any text.
+const TELLING_BYTES: usize = 8;
 
 /// The longest code that is a plain word.
 const MAX_CODE_BYTES: usize = 48;
@@ -28,8 +61,13 @@ pub struct ProofTerms {
     pub earlier_are_proven: bool,
 }
 
-/// Returns whether a well-formed refusal proves that nothing was executed.
-pub(super) fn is_proof(operation: &Operation, terms: ProofTerms, status: u16, body: &[u8]) -> bool {
+/// Returns whether a well-formed refusal of a call proves that nothing was executed.
+pub(super) fn is_proof(
+    operation: &Operation,
+    terms: ProofTerms,
+    (status, body): (u16, &[u8]),
+    own: Option<&RequestId>,
+) -> bool {
     // Whatever it says of this attempt, an earlier one may have been executed.
     if !terms.earlier_are_proven {
         return false;
@@ -39,11 +77,12 @@ pub(super) fn is_proof(operation: &Operation, terms: ProofTerms, status: u16, bo
         return false;
     }
     let Ok(body) = json::parse(body, Limits::UPSTREAM_TREE) else { return false };
+    let is_of_a_repeat = || is_of_a_repeat(&body) || own.is_some_and(|own| names(&body, own));
     match operation.refusals.listing(status, code(&body)) {
         Listing::ProvesByCode => true,
-        Listing::ProvesByStatus => !is_of_a_repeat(&body),
+        Listing::ProvesByStatus => !is_of_a_repeat(),
         Listing::DoesNotProve => false,
-        Listing::Unlisted => !terms.is_strict && USUAL.contains(&status) && !is_of_a_repeat(&body),
+        Listing::Unlisted => !terms.is_strict && USUAL.contains(&status) && !is_of_a_repeat(),
     }
 }
 
@@ -57,18 +96,48 @@ pub fn code(body: &Value) -> Option<&str> {
     }
 }
 
-/// Returns whether any text of a refusal says that the call was made before.
+/// Returns whether any text of a refusal says that the call was made before, or is being executed.
 pub fn is_of_a_repeat(body: &Value) -> bool {
-    let says = |text: &str| {
-        let text = text.to_lowercase();
-        REPEATED.iter().any(|word| text.contains(word))
-    };
+    says_somewhere(body, &|text| {
+        let words = words(text);
+        let has_word = |word: &&str| words.contains(&format!(" {word} "));
+        REPEATED.iter().any(|part| words.contains(part)) || REPEATED_WORDS.iter().any(|word| has_word(&word))
+    })
+}
+
+/// Returns whether a refusal names the call's own requestId: it may be the record of the call.
+fn names(body: &Value, own: &RequestId) -> bool {
+    let own = folded(own.as_str());
+    says_somewhere(body, &|text| {
+        let text = folded(text);
+        text == own || (own.len() >= TELLING_BYTES && text.contains(&own))
+    })
+}
+
+fn says_somewhere(body: &Value, says: &impl Fn(&str) -> bool) -> bool {
     match body {
         Value::String(text) => says(text),
-        Value::Array(items) => items.iter().any(is_of_a_repeat),
-        Value::Object(members) => members.iter().any(|(name, value)| says(name) || is_of_a_repeat(value)),
+        Value::Array(items) => items.iter().any(|item| says_somewhere(item, says)),
+        Value::Object(members) => members.iter().any(|(name, value)| says(name) || says_somewhere(value, says)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// Returns the words of a text or a code in lower case, each between single spaces: `REQUEST_IN_USE` and `requestInUse` have
+/// the same.
+fn words(text: &str) -> String {
+    let mut apart = String::with_capacity(text.len().saturating_add(8));
+    let mut was_small = false;
+    for character in text.chars() {
+        if was_small && character.is_uppercase() {
+            apart.push(' ');
+        }
+        was_small = character.is_lowercase();
+        apart.push(character);
+    }
+    let folded = folded(&apart);
+    let words = folded.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.fold(" ".to_owned(), |all, word| all + word + " ")
 }
 
 /// Returns whether a code is a word such as `INVALID_REQUEST`, and not a text, a number or an identifier.
@@ -98,6 +167,20 @@ mod tests {
             "possible duplication",
             "conflicting call",
             "There is an existing swap",
+            "requestId has been used by transfer 268c",
+            "REQUEST_ID_IN_USE",
+            "RequestIdInUse",
+            "REQUEST_ID_REUSED",
+            "IDEMPOTENCY_ERROR",
+            "must be unique",
+            "REQUEST_IN_PROGRESS",
+            "the payment is being processed",
+            "previously submitted",
+            "requestId taken",
+            "the payment was executed",
+            "payment queued",
+            "al\u{200b}ready there",
+            "\u{ff21}LREADY",
         ] {
             for body in [
                 json!({"error": text}),
@@ -111,9 +194,29 @@ mod tests {
                 assert!(is_of_a_repeat(&body), "{body}");
             }
         }
-        for text in ["the user does not exist", "INSUFFICIENT_BALANCE", "invalid amount", "must be at least 1", ""] {
+        for text in [
+            "the user does not exist",
+            "INSUFFICIENT_BALANCE",
+            "invalid amount",
+            "must be at least 1",
+            "the request was refused",
+            "UNUSED_FIELD",
+            "the payment could not be processed",
+            "this currency is not accepted",
+            "",
+        ] {
             assert!(!is_of_a_repeat(&json!({"status": "error", "error": {"code": "X", "message": text}})), "{text}");
         }
+    }
+
+    #[test]
+    fn a_refusal_that_names_the_requestid_of_the_call_may_be_its_record() {
+        let says = |own: &str, text: &str| {
+            names(&json!({"error": {"code": "X", "details": [{"a": text}]}}), &RequestId::parse(own).unwrap())
+        };
+        assert!(says("5EED0000-aaaa", "transfer 5eed0000-aaaa: no funds"));
+        assert!(says("x-1", "x-1") && !says("x-1", "max-1"));
+        assert!(!says("5eed0000-aaaa", "5eed0000-bbbb"));
     }
 
     #[test]

@@ -99,7 +99,8 @@ pub fn settle(operation: &Operation, own: &CallIds, terms: ProofTerms, sent: Sen
         AnswerBody::Complete(body) if is_documented(operation, status, &headers, &body) => Some(body),
         AnswerBody::Complete(_) | AnswerBody::Incomplete(_) => None,
     };
-    let is_proof = body.as_ref().is_some_and(|body| refusal::is_proof(operation, terms, status, body));
+    let is_proof =
+        body.as_ref().is_some_and(|body| refusal::is_proof(operation, terms, (status, body), own.request_id.as_ref()));
     match (is_proof, status) {
         // The caller's own token was not refused.
         (true, 401) if terms.injected => Outcome::NotExecuted(NotExecuted::CredentialRefused),

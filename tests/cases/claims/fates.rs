@@ -10,6 +10,7 @@ const B: &str = r#"{"status":"error","error":{"code":"X","message":"y"}}"#;
 const C: &str = r#"{"status":"error","error":{"code":"X","message":"y","details":{"a":1}}}"#;
 const EXISTS: &str = r#"{"error":"this transaction request already exists"}"#;
 const TWIN: &str = r#"{"status":"error","error":{"code":"DUPLICATE_REQUEST_ID","message":"y"}}"#;
+const IN_USE: &str = r#"{"code":400,"error":"REQUEST_ID_IN_USE","errorDetails":"see your transfers"}"#;
 const IN_DOUBT: &str = "409 OUTCOME_UNKNOWN unknown";
 
 /// What upstream does, and the first that is heard of it.
@@ -103,6 +104,7 @@ fn what_is_in_doubt_is_told_so_and_never_sent_again() {
         ("400, exists", Act::json(400, EXISTS), "400 OUTCOME_UNKNOWN unknown"),
         ("422, exists", Act::json(422, EXISTS), "422 OUTCOME_UNKNOWN unknown"),
         ("400, duplicate code", Act::json(400, TWIN), "400 OUTCOME_UNKNOWN unknown"),
+        ("400, in use", Act::json(400, IN_USE), "400 OUTCOME_UNKNOWN unknown"),
         ("500", Act::json(500, A), "500 OUTCOME_UNKNOWN unknown"),
         ("503", Act::json(503, A), "503 OUTCOME_UNKNOWN unknown"),
         ("409", Act::json(409, B), IN_DOUBT),
@@ -126,6 +128,19 @@ fn what_is_in_doubt_is_told_so_and_never_sent_again() {
         }
         assert_eq!(upstream.seen().len(), at + 1, "{name}");
     }
+}
+
+/// It may be its record.
+#[test]
+fn a_refusal_that_names_the_requestid_of_the_call_leaves_it_in_doubt() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let call = swap();
+    let id = call.request_id().to_uppercase();
+    upstream.next(Act::json(400, A.replace("y", &format!("no funds for {id}"))));
+    assert_eq!(told(&call.send(gate.production())), "400 OUTCOME_UNKNOWN unknown");
+    assert_eq!(told(&call.send(gate.production())), IN_DOUBT);
+    assert_eq!(upstream.seen().len(), 1);
 }
 
 #[test]

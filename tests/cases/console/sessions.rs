@@ -231,7 +231,8 @@ fn all_sessions_of_a_person_are_ended_by_them_or_by_an_operator() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).start();
     let viewer = token_of(PEOPLE, "vera", &["viewer"]);
-    let [first, second, third] = [(); 3].map(|()| signed_in(&gate, &viewer));
+    let elsewhere = token_of(PEOPLE, " VERA", &["viewer"]);
+    let [first, second, third] = [&viewer, &viewer, &elsewhere].map(|token| signed_in(&gate, token));
     let of_olga = signed_in(&gate, &operator("olga"));
     let end = |cookie: &str, body: Value| send(&gate, &page("POST", "sessions/end", cookie).json(body.to_string()));
     let of_another = end(&first, json!({"person": "olga", "reason": "a prank"}));
