@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Node;
-use crate::adapters::store::replica::MISTIMED;
+use crate::adapters::store::replica::{COPIED, MISTIMED};
 use crate::base::ids::Environment;
 use crate::ledger::Number;
 
@@ -87,24 +87,24 @@ impl Node {
         }
     }
 
-    /// Reports that an entry of the store has a time that no gate gave it: the store is not believed any more.
-    fn found_mistimed(&self, environment: Environment, why: &str) {
+    /// Reports that somebody changed entries on their way from a gate to a journal: the store is not believed any more.
+    pub(super) fn found_changed_entries(&self, environment: Environment, why: &str) {
         if self.contradictions.add_enough(environment, self.clock.elapsed()) {
             self.metrics.store_contradicted(environment.as_str());
             tracing::error!(
                 %environment,
                 why,
-                "the store contradicts the journal: somebody changed the time of an entry; it is rebuilt from a journal, and nothing is \
-                 sent before"
+                "the store contradicts the journal: somebody changed entries in it; it is rebuilt from a journal, and nothing is sent \
+                 before"
             );
         }
     }
 
     /// Reports that the store contradicts the journal, by this entry if there is one.
     pub(super) fn contradicted(&self, environment: Environment, entry: Option<Number>, why: &str) {
-        // What the journal left out for its time was made all the same: it would lack it.
-        if why.contains(MISTIMED) {
-            return self.found_mistimed(environment, why);
+        // Something else was made in its place, or at another time: this journal would lack it.
+        if [MISTIMED, COPIED].iter().any(|one| why.contains(one)) {
+            return self.found_changed_entries(environment, why);
         }
         if !self.contradictions.add(environment, self.clock.elapsed(), entry) {
             return;

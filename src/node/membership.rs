@@ -103,6 +103,7 @@ impl Membership {
             let own = self.replica.committed(environment).map_err(JoinError::Store)?.get(&node.id).copied();
             let met = met_store(&self.audit_folder, &node.id, environment);
             self.store.knows(environment, own.unwrap_or_default().as_u64(), met);
+            self.remembers_newest(node, environment).await.map_err(JoinError::Store)?;
         }
         // Until it is known where the journal begins.
         for environment in &self.served {
@@ -290,6 +291,7 @@ impl Membership {
             node.audit.resume(environment);
             node.losses.meets(environment, &heard.run);
             self.meets_again(node, environment, &heard.generation)?;
+            self.compares_journals(node, environment, &heard);
             if self.served.contains(&environment) {
                 node.metrics.journals_begin(environment.as_str(), journals_begin(&heard).as_u64());
             }
@@ -365,6 +367,8 @@ impl Membership {
             knows_up_to: self.knows_up_to(node, environment).unwrap_or_default(),
             kept,
             own: self.store.highest(environment),
+            followed: self.replica.followed_lately(environment),
+            left_out: self.replica.left_out(environment).ok().flatten(),
             acknowledges,
             is_journal_new: self.is_journal_new(node, environment),
             is_copy: self.is_copy.load(Ordering::Acquire),

@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::clock_leaps::ClockTestimony;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member};
+use crate::adapters::store::replica::FollowedDigest;
 use crate::base::json;
 use crate::ledger::{JournalId, NodeId, Number, StoreTime};
 use crate::stations::claim::Forgotten;
 use crate::telemetry::UnlistedRefusal;
 
 /// The format of [`NodeFacts`].
-pub(super) const FACTS_FORMAT: u64 = 9;
+pub(super) const FACTS_FORMAT: u64 = 10;
 /// The most unlisted refusals that a heartbeat states.
 pub(super) const MAX_REFUSALS: usize = 16;
 
@@ -39,6 +40,10 @@ pub struct NodeFacts {
     pub kept: Number,
     /// The highest number of its own commits.
     pub own: Number,
+    /// What it followed lately, which must be the same at every gate.
+    pub followed: Option<FollowedDigest>,
+    /// The first entry that its journal has and its replica left out.
+    pub left_out: Option<Number>,
     /// The latest loss that it knows of: it sends nothing more that it committed before.
     pub acknowledges: Option<StoreTime>,
     /// Whether its journal has not met a store yet: an earlier journal of this node may be lost.
@@ -112,6 +117,8 @@ mod tests {
                 knows_up_to: Number::new(own),
                 kept: Number::default(),
                 own: Number::new(own),
+                followed: None,
+                left_out: None,
                 acknowledges: None,
                 is_journal_new: false,
                 is_copy: false,

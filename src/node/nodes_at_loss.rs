@@ -72,8 +72,9 @@ impl<'h> NodesAtLoss<'h> {
             let facts = NodeFacts::read(&member.told);
             let knows = facts.as_ref().map_or(member.kept, |facts| facts.knows_up_to);
             let begins = facts.as_ref().map_or(u64::MAX, |facts| facts.journal_begins.as_u64());
-            let had_it = facts.is_some_and(|facts| self.had_the_store(&facts));
-            (knows, Reverse(begins), had_it, member.kept, Reverse(member.node.clone()))
+            let had_it = facts.as_ref().is_some_and(|facts| self.had_the_store(facts));
+            let is_whole = facts.is_some_and(|facts| facts.left_out.is_none());
+            (knows, is_whole, Reverse(begins), had_it, member.kept, Reverse(member.node.clone()))
         };
         let all: Vec<NodeFacts> = self.facts().collect();
         let has_what_was_before =

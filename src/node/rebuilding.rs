@@ -18,7 +18,7 @@ use super::nodes_at_loss::{NodesAtLoss, Reasons, is_copy, is_journal_new};
 use super::rebuilt_snapshot::{RebuildingJournal, SnapshotOccasion};
 use crate::adapters::audit::{EntryRoom, entries_above, newest_entries};
 use crate::adapters::random;
-use crate::adapters::store::redis::{HeartbeatReply, RebuildRight, RebuiltStore};
+use crate::adapters::store::redis::{HeartbeatReply, Member, RebuildRight, RebuiltStore};
 use crate::audit::{UnusedNumbers, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, Number, Outstanding, Step, StoreFault};
@@ -94,11 +94,14 @@ impl Membership {
         self.store.refill(environment, &self.replica, &rebuilt).await?;
         let shown_behind = rebuilt.tail.first().map_or(up_to.as_u64(), |first| first.number.as_u64().saturating_sub(1));
         let shown_behind = Number::new(shown_behind);
-        let journal = RebuildingJournal { node: &node.id, begin, up_to, shown_behind };
-        let lacking = journal.not_followed_by(gathered.came.iter().copied());
+        let has_left_out = self.replica.left_out(environment)?.is_some();
+        let journal = RebuildingJournal { node: &node.id, begin, up_to, shown_behind, has_left_out };
+        let differs = |member: &Member| self.differs_behind(environment, member).is_some();
+        let lacking = journal.not_followed_by(gathered.came.iter().copied(), differs);
         self.show_snapshot(node, environment, SnapshotOccasion::Rebuild, lacking).await?;
         self.store.complete_rebuild(environment, &self.replica, rebuilt).await?;
         self.replica.is_whole_at(environment, Number::new(above));
+        self.replica.nothing_is_left_out(environment)?;
         node.metrics.store_rebuilt(environment.as_str());
         if is_closed {
             tracing::error!(
@@ -253,6 +256,18 @@ impl Membership {
             waits_for(node, "is listed in `store.all_nodes`", &mut reasons);
         }
         gathered.add_lacking(committed, begin, (&mut orphans, &mut reasons));
+        let others = gathered.came.iter().filter(|member| member.node != *leads);
+        for (member, behind) in others.filter_map(|one| Some((one, self.differs_behind(environment, one)?))) {
+            let why = format!(
+                "the journal of `{}` has other entries behind number {behind} than that of `{leads}`",
+                member.node
+            );
+            orphans.must_be_opened(&why);
+            reasons.push(why);
+            let from = orphans.nodes.entry(member.node.clone()).or_insert(behind.as_u64());
+            *from = behind.as_u64().min(*from);
+            orphans.differ.insert(member.node.clone());
+        }
         gathered.add_untold(committed, leads, (&mut orphans, &mut reasons));
         orphans.knows_of(&made);
         gathered.facts().filter_map(|facts| facts.closed_by).for_each(|closed| orphans.knows_of(&closed.made));

@@ -49,15 +49,28 @@ pub(super) struct RebuildingJournal<'j> {
     pub up_to: Number,
     /// The number behind which the rebuilt store has every entry for others.
     pub shown_behind: Number,
+    /// Whether its replica left entries out that it has.
+    pub has_left_out: bool,
 }
 
 impl RebuildingJournal<'_> {
     /// Returns the gates that cannot follow with what they have.
-    pub(super) fn not_followed_by<'m>(self, came: impl Iterator<Item = &'m Member>) -> BTreeSet<NodeId> {
+    ///
+    /// `differs` says whether a gate's journal has other entries behind some number.
+    pub(super) fn not_followed_by<'m>(
+        self,
+        came: impl Iterator<Item = &'m Member>,
+        differs: impl Fn(&Member) -> bool,
+    ) -> BTreeSet<NodeId> {
         let cannot_follow = |member: &&Member| {
             let Some(facts) = NodeFacts::read(&member.told) else { return false };
             let has_another_history = facts.knows_up_to < member.kept || member.kept > self.up_to;
-            facts.journal_begins > self.begin || has_another_history || member.kept < self.shown_behind
+            let has_left_out = self.has_left_out || facts.left_out.is_some();
+            facts.journal_begins > self.begin
+                || has_another_history
+                || has_left_out
+                || member.kept < self.shown_behind
+                || differs(member)
         };
         came.filter(|member| member.node != *self.node)
             .filter(cannot_follow)

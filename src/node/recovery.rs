@@ -64,10 +64,14 @@ pub async fn remember(
     // The outbox must be in the files first.
     brought(node, environment).await?;
     let (folder, seals, id, sender) = (folder.to_owned(), seals.clone(), node.id.clone(), node.sender());
+    let tells_own_alone = waits.differ.contains(&node.id);
     let reading = tokio::task::spawn_blocking(move || {
         let apart_up_to = another_history(&folder, &id, environment)?;
         let mut tale = Tale::of(sender).apart_up_to(apart_up_to);
         let told = &mut |entry: Outstanding| {
+            if tells_own_alone && entry.node != id {
+                return ControlFlow::Continue(());
+            }
             let written = written_claim(&seals, &entry).unwrap_or_else(|error| {
                 tracing::error!(%environment, %error, "what a call used of limits cannot be read in the journal");
                 None

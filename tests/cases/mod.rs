@@ -55,6 +55,7 @@ pub(super) mod rates;
 mod rebuilt;
 mod receipts;
 mod reconcile;
+mod changed_entries;
 mod record_times;
 mod reload;
 mod replicated;

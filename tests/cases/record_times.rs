@@ -112,7 +112,7 @@ fn an_entry_whose_time_somebody_set_back_is_not_repeated() {
     let back = redis.ask(&["EVAL", script, "1", "sluice:{production}:q", &(90 * 1_000_000).to_string()]).concat();
     assert!(back.parse::<usize>().unwrap() >= 2, "{back}");
     let right = away.start();
-    await_log(&right, "somebody changed the time of an entry");
+    await_log(&right, "somebody changed it");
     wait_until("people to be asked", || right.probe("/readyz/money").text().contains("restored"));
     assert_eq!(told(&swap("b-1").send(right.production())), "503 FROZEN unknown");
     assert_eq!(holds::sent(&upstream), 2);

@@ -184,7 +184,7 @@ impl DumpHeader {
 pub(super) fn format_line(item: &Item) -> Option<String> {
     let record = match item {
         Item::Format(_) | Item::Time(_) | Item::Last(..) | Item::Derived => return None,
-        Item::Begin(..) | Item::SealedFrom(..) => return None,
+        Item::Begin(..) | Item::SealedFrom(..) | Item::LeftOut(..) => return None,
         Item::Created(environment, id) => DumpRecord::Created { environment: *environment, installation: id.clone() },
         // A session that was ended after the export would be valid again.
         Item::Record(key, _) if key.kind == Kind::Session => return None,

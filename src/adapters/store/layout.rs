@@ -17,6 +17,7 @@
 //! | `o` environment number | an entry that not every journal has yet |
 //! | `c` environment node | the highest number of the node's own commits, in a replica |
 //! | `e` environment | the number of the first entry with sealed steps, in a replica |
+//! | `l` environment | the number of the first commit that was left out, in a replica |
 //! | `b` environment | the number up to which commits are unknown, in a replica |
 //! | `g` environment generation | nothing; a Redis that this store was moved from |
 //! | `k` environment node | a node's journal, and the number up to which it has every entry |
@@ -75,6 +76,8 @@ pub(super) enum Item {
     Committed(Environment, NodeId, Number),
     /// The first entry whose steps are sealed, in a replica.
     SealedFrom(Environment, Number),
+    /// The first commit that was left out, in a replica: it lacks something that the store had.
+    LeftOut(Environment, Number),
     /// Commits up to this number are unknown here: the journal that this was made from begins behind it.
     Begin(Environment, Number),
     /// The generation of a Redis that this store was moved from.
@@ -161,6 +164,9 @@ impl Item {
             Item::SealedFrom(environment, number) => {
                 vec![(sealed_from(*environment), LayoutWriter::default().number(number.as_u64()).0)]
             }
+            Item::LeftOut(environment, number) => {
+                vec![(left_out(*environment), LayoutWriter::default().number(number.as_u64()).0)]
+            }
             Item::Begin(environment, number) => {
                 vec![(begin(*environment), LayoutWriter::default().number(number.as_u64()).0)]
             }
@@ -216,6 +222,7 @@ impl Item {
                 Item::Committed(environment, node, Number::new(value.number()?))
             }
             b'e' => Item::SealedFrom(key.environment()?, Number::new(value.number()?)),
+            b'l' => Item::LeftOut(key.environment()?, Number::new(value.number()?)),
             b'b' => Item::Begin(key.environment()?, Number::new(value.number()?)),
             b'g' => Item::Former(key.environment()?, key.rest_text()?),
             b'k' => {
@@ -315,6 +322,10 @@ pub(super) fn contents(environment: Environment) -> [Vec<u8>; 4] {
 
 pub(super) fn sealed_from(environment: Environment) -> Vec<u8> {
     table(b'e', environment).0
+}
+
+pub(super) fn left_out(environment: Environment) -> Vec<u8> {
+    table(b'l', environment).0
 }
 
 pub(super) fn begin(environment: Environment) -> Vec<u8> {

@@ -23,6 +23,7 @@ mod changes_writer;
 mod doubted_records;
 mod dump;
 mod dump_writer;
+mod followed_entries;
 mod gathered;
 mod gathered_slots;
 mod journalled_steps;

@@ -17,6 +17,9 @@ const MAX_SWEEPS: usize = 40;
 /// Why an entry was left out whose time somebody changed.
 pub const MISTIMED: &str = "it has another time than the gate that made it had it made at: somebody changed it";
 
+/// Why an entry was left out whose steps were made before.
+pub const COPIED: &str = "it has the steps of an earlier entry: somebody put a copy of that one in its place";
+
 /// What became of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepeatedCommit {
@@ -31,6 +34,8 @@ pub enum RepeatedCommit {
     Contradicts(Vec<Conflict>),
     /// It has a time at which its gate did not have it made; it was left out.
     Mistimed,
+    /// It has the steps of an earlier entry; it was left out.
+    Copied,
     /// It keeps no steps, or steps that cannot be read; it was left out.
     Unreadable(String),
 }
@@ -45,22 +50,28 @@ impl RepeatedCommit {
             }
             RepeatedCommit::Contradicts(_) => Some("what was before does not allow it".to_owned()),
             RepeatedCommit::Mistimed => Some(MISTIMED.to_owned()),
+            RepeatedCommit::Copied => Some(COPIED.to_owned()),
             RepeatedCommit::Unreadable(why) => Some(why),
         }
     }
 }
 
-/// The steps of an entry, or why there are none.
+/// The steps of an entry, or why they are not made.
 #[derive(Debug)]
-pub(super) struct ReadEntry(Result<JournalledSteps, String>);
+pub(super) struct ReadEntry(Result<JournalledSteps, RepeatedCommit>);
 
 impl ReadEntry {
     pub fn of(entry: &Outstanding, seals: &Seals) -> ReadEntry {
         ReadEntry(match seals.steps(entry) {
             Ok(Some(steps)) => Ok(steps),
-            Ok(None) => Err("it keeps no steps".to_owned()),
-            Err(fault) => Err(fault.to_string()),
+            Ok(None) => Err(RepeatedCommit::Unreadable("it keeps no steps".to_owned())),
+            Err(fault) => Err(RepeatedCommit::Unreadable(fault.to_string())),
         })
+    }
+
+    /// An entry whose steps were made before.
+    pub fn copied() -> ReadEntry {
+        ReadEntry(Err(RepeatedCommit::Copied))
     }
 }
 
@@ -85,7 +96,7 @@ pub(super) fn repeat(
             }
             (steps, unused)
         }
-        Err(why) => return left_out(map, entry, RepeatedCommit::Unreadable(why)),
+        Err(why) => return left_out(map, entry, why),
     };
     if unused.is_some_and(|unused| unused.behind < last) {
         // The store was rebuilt from a journal that ends before this one: it has another history from there on.
@@ -136,13 +147,25 @@ pub(super) fn forget(map: &mut impl StoreMap, environment: Environment, up_to: N
             }
         }
     }
+    nothing_is_left_out(map, environment)?;
     pass_over(map, environment, up_to)
+}
+
+/// Forgets that something was left out: the store has no more than the replica now.
+pub(super) fn nothing_is_left_out(map: &mut impl StoreMap, environment: Environment) -> Result<(), StoreFault> {
+    match map.get(&layout::left_out(environment))? {
+        Some(value) => map.make(plan::removes(&Item::read(&layout::left_out(environment), &value)?)),
+        None => Ok(()),
+    }
 }
 
 /// Goes on behind an entry whose commit is not made here.
 fn left_out(map: &mut impl StoreMap, entry: &Outstanding, why: RepeatedCommit) -> Result<RepeatedCommit, StoreFault> {
     map.make(plan::puts(&Item::Last(entry.environment, entry.number)))?;
     map.make(plan::puts(&Item::Committed(entry.environment, entry.node.clone(), entry.number)))?;
+    if map.get(&layout::left_out(entry.environment))?.is_none() {
+        map.make(plan::puts(&Item::LeftOut(entry.environment, entry.number)))?;
+    }
     Ok(why)
 }
 

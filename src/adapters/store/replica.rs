@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use redb::{Database, Durability, ReadableDatabase as _};
 
@@ -13,13 +14,15 @@ use super::doubted_records::DoubtedRecords;
 use super::embedded::{
     CACHE_BYTES, KeySpace, Medium, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, Trouble, locked,
 };
+pub use super::followed_entries::FollowedDigest;
+use super::followed_entries::FollowedEntries;
 use super::gathered::{GatheredChanges, OpenTable, StoreMap as _};
 use super::journalled_records::{JournalledRecords, KnownRecord};
 use super::layout::{self, Item};
 use super::leaving_changes::LeavingChanges;
 use super::queries::{Pair, StoreView as _};
-pub use super::repeated::MISTIMED;
 use super::repeated::{self, ReadEntry, RepeatedCommit};
+pub use super::repeated::{COPIED, MISTIMED};
 use super::sealed::Seals;
 use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};
 pub use super::taken_snapshots::TakenSnapshot;
@@ -42,6 +45,7 @@ pub struct Replica {
     whole_at: Mutex<BTreeMap<Environment, Number>>,
     /// What reads of the store found otherwise than it is here.
     doubted: DoubtedRecords,
+    followed: FollowedEntries,
 }
 
 impl SnapshotSource for Replica {
@@ -56,8 +60,16 @@ impl Replica {
         let medium: Arc<dyn Medium> = Arc::new(locked(folder, true)?);
         let trouble = Arc::new(Trouble::default());
         let opened = Mutex::new(Some(OpenedDatabase::new(&medium, &trouble, CACHE_BYTES)?));
-        let (taken, whole_at, doubted) = (TakenSnapshots::default(), Mutex::default(), DoubtedRecords::default());
-        Ok(Replica { medium, trouble, opened, seals, taken, whole_at, doubted })
+        Ok(Replica {
+            medium,
+            trouble,
+            opened,
+            seals,
+            taken: TakenSnapshots::default(),
+            whole_at: Mutex::default(),
+            doubted: DoubtedRecords::default(),
+            followed: FollowedEntries::default(),
+        })
     }
 
     fn database(&self) -> Result<Arc<Database>, StoreFault> {
@@ -101,6 +113,47 @@ impl Replica {
     /// Returns the number up to which entries are unknown here; 0 where every entry is known.
     pub fn begin(&self, environment: Environment) -> Result<Number, StoreFault> {
         self.read(|table| queries::begin(&KeySpace(table), environment))
+    }
+
+    /// Remembers the newest entries of the journal, which it followed before.
+    pub fn followed_before(&self, environment: Environment, entries: &[Outstanding]) {
+        self.followed.begin(environment, entries);
+    }
+
+    /// The store is whole again behind a loss: what it follows from now on is compared.
+    pub fn follows_behind(&self, environment: Environment, loss: Option<StoreTime>) {
+        self.followed.begin_behind(environment, loss);
+    }
+
+    /// Notes the lowest number that a gate had now.
+    pub fn mark(&self, environment: Environment, now: Duration, lowest: Number) {
+        self.followed.mark(environment, now, lowest);
+    }
+
+    /// Returns what it followed lately, for other gates to compare.
+    pub fn followed_lately(&self, environment: Environment) -> Option<FollowedDigest> {
+        self.followed.stated(environment)
+    }
+
+    /// Whether it followed the same entries as another gate; `None` where it does not know some of them.
+    pub fn followed_the_same(&self, environment: Environment, stated: &FollowedDigest) -> Option<bool> {
+        self.followed.are(environment, stated)
+    }
+
+    /// Returns the number of the first commit that was left out: the store may have what it does not.
+    pub fn left_out(&self, environment: Environment) -> Result<Option<Number>, StoreFault> {
+        let key = layout::left_out(environment);
+        let found = self.range(&key, &layout::behind(&key), 1)?;
+        let Some((key, value)) = found.first() else { return Ok(None) };
+        match Item::read(key, value)? {
+            Item::LeftOut(_, number) => Ok(Some(number)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The store was rebuilt from what it has.
+    pub fn nothing_is_left_out(&self, environment: Environment) -> Result<(), StoreFault> {
+        self.write(true, |table| repeated::nothing_is_left_out(table, environment))
     }
 
     /// Notes that it has all that the store has at a number, and nothing else.
@@ -269,7 +322,7 @@ impl Replica {
         entry: &Outstanding,
         read: ReadEntry,
     ) -> Result<RepeatedCommit, StoreFault> {
-        repeated::repeat(gathered, entry, read, self.seals.is_sealing())
+        repeated::repeat(gathered, entry, self.follows(entry, read), self.seals.is_sealing())
     }
 
     /// Writes changes that were gathered.
@@ -322,7 +375,15 @@ impl Replica {
     }
 
     fn replay(&self, table: &mut OpenTable<'_, '_, '_>, entry: &Outstanding) -> Result<RepeatedCommit, StoreFault> {
-        repeated::repeat(table, entry, ReadEntry::of(entry, &self.seals), self.seals.is_sealing())
+        let read = self.follows(entry, ReadEntry::of(entry, &self.seals));
+        repeated::repeat(table, entry, read, self.seals.is_sealing())
+    }
+
+    /// Remembers an entry; returns its steps, unless they were made before.
+    fn follows(&self, entry: &Outstanding, read: ReadEntry) -> ReadEntry {
+        let is_copy = self.followed.made_before(entry).is_some();
+        self.followed.add(entry);
+        if is_copy { ReadEntry::copied() } else { read }
     }
 }
 

@@ -66,6 +66,8 @@ impl TakenSnapshot {
                 | Item::Created(..)
                 | Item::Outstanding(_)
                 | Item::Former(..)
+                // Its own.
+                | Item::LeftOut(..)
                 | Item::Kept(..)
                 | Item::Derived => false,
             };

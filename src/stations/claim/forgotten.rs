@@ -49,6 +49,7 @@ impl Forgotten {
             *known = (*from).min(*known);
         }
         self.lacks_up_to = self.lacks_up_to.max(other.lacks_up_to);
+        self.differ.extend(other.differ.iter().cloned());
         self.knows_of(&other.made);
     }
 

@@ -3,7 +3,7 @@
 //! So a freeze holds from the moment it is stored, on every node, and no call that begins can miss it. Existing claims
 //! are answered all the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -78,6 +78,10 @@ pub struct Forgotten {
     /// before, where its disk never had that commit.
     #[serde(default)]
     pub made: BTreeMap<NodeId, u64>,
+    /// The nodes whose journals have other entries than the one from which the store was rebuilt. They tell their own commits
+    /// alone: of those of others, somebody may have changed what they got.
+    #[serde(default)]
+    pub differ: BTreeSet<NodeId>,
 }
 
 /// Writes the record of a freeze.

@@ -48,7 +48,9 @@ pub fn import(
     let mut time = StoreTime::default();
     let count = take_in(lines, told, &mut |item| {
         let environment = match &item {
-            Item::Format(_) | Item::Begin(..) | Item::SealedFrom(..) | Item::Derived => return Ok(()),
+            Item::Format(_) | Item::Begin(..) | Item::SealedFrom(..) | Item::LeftOut(..) | Item::Derived => {
+                return Ok(());
+            }
             Item::Time(latest) => {
                 time = *latest;
                 return Ok(());
@@ -112,6 +114,7 @@ impl Words {
             | Item::Last(..)
             | Item::Begin(..)
             | Item::SealedFrom(..)
+            | Item::LeftOut(..)
             | Item::Derived => words,
             Item::Record(key, stored) => {
                 let until = |words: Words, time| if time == FOREVER { words.word("") } else { words.time(time) };
