@@ -3,6 +3,8 @@
 //! The redirect address comes from the configuration and the provider's discovery document, never from the request. The
 //! browser returns to the console's page, with an error code if the sign-in failed.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{HeaderValue, LOCATION, SET_COOKIE};
@@ -59,7 +61,14 @@ pub(super) async fn start(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     if server.rates.sign_in_from(asked.peer).is_err() {
         return fail(server, SignInError::Busy);
     }
-    let Some(_room) = oidc.room().await else { return fail(server, SignInError::Busy) };
+    // Only a request to the provider takes a place.
+    let _place = match oidc.provider.known() {
+        Some(_) => None,
+        None => match oidc.place(asked.peer).await {
+            Some(place) => Some(place),
+            None => return fail(server, SignInError::Busy),
+        },
+    };
     let Some(seed) = random::session_id() else { return fail(server, SignInError::Busy) };
     let sign_in = SignIn::begin(&oidc.key, seed.secret().reveal(), server.inside.node.clock.now().as_second());
     match oidc.provider.address(&sign_in, is_silent).await {
@@ -83,11 +92,16 @@ pub(super) async fn end(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let now_secs = server.inside.node.clock.now().as_second();
     let state = answer.state.as_deref().unwrap_or_default();
     let sign_in = SignIn::resume(&oidc.key, kept, state, now_secs);
-    // The right `state` completes a sign-in once; with a wrong one the browser keeps its cookie.
-    let Some(sign_in) = sign_in.filter(|sign_in| oidc.ends(sign_in, now_secs)) else {
+    // With a wrong `state` the browser keeps its cookie.
+    let Some(sign_in) = sign_in else { return fail(server, SignInError::OtherBrowser) };
+    if server.rates.sign_in_from(asked.peer).is_err() {
+        return fail(server, SignInError::Busy);
+    }
+    // The right `state` completes a sign-in once.
+    if !oidc.ends(&sign_in, now_secs) {
         return fail(server, SignInError::OtherBrowser);
-    };
-    let mut reply = match complete_sign_in(server, oidc, &answer, &sign_in).await {
+    }
+    let mut reply = match complete_sign_in(server, oidc, &answer, &sign_in, asked.peer).await {
         Ok(cookie) => {
             server.inside.metrics.signed_in("oidc", "signed-in");
             redirect(303, HeaderValue::from_static("/"), cookie)
@@ -104,8 +118,9 @@ async fn complete_sign_in(
     oidc: &ProviderSignIn,
     answer: &ProviderAnswer,
     sign_in: &SignIn,
+    peer: IpAddr,
 ) -> Result<Option<HeaderValue>, SignInError> {
-    let Some(_room) = oidc.room().await else { return Err(SignInError::Busy) };
+    let Some(_place) = oidc.place(peer).await else { return Err(SignInError::Busy) };
     let failed = |fault: ProviderFault| {
         tracing::warn!(%fault, "a sign-in at the OpenID provider failed");
         if matches!(fault, ProviderFault::Code) { SignInError::Expired } else { SignInError::Provider }

@@ -1,6 +1,7 @@
 //! Writes an answer that Sluice holds whole.
 
 use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::{Method, StatusCode};
 use pingora::Result;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
@@ -31,16 +32,24 @@ pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) 
     for (name, value) in &reply.headers {
         head.append_header(name, value)?;
     }
-    head.insert_header(CONTENT_LENGTH, HeaderValue::from(reply.body.len()))?;
+    if !is_without_body(head.status) {
+        head.insert_header(CONTENT_LENGTH, HeaderValue::from(reply.body.len()))?;
+    }
     mark(&mut head, reply.origin, reply.executed, ctx)?;
     end_if_last(session);
-    let empty = reply.body.is_empty();
+    let is_head_only = session.req_header().method == Method::HEAD || is_without_body(head.status);
+    let empty = reply.body.is_empty() || is_head_only;
     let _held = hold(session, reply.body.len());
     session.write_response_header(Box::new(head), empty).await?;
     if !empty {
         session.write_response_body(Some(reply.body), true).await?;
     }
     Ok(())
+}
+
+/// Returns whether an answer ends with its head, whatever its headers say.
+pub(super) fn is_without_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// Holds the memory of a part of an answer until it is written.

@@ -10,7 +10,7 @@ use pingora::proxy::Session;
 use serde_json::json;
 
 use super::caller::certificate;
-use super::{Ctx, Gate};
+use super::{Ctx, Gate, body};
 use crate::base::ids::HoldId;
 use crate::ledger::StoreFault;
 use crate::node::approve::progress_of;
@@ -38,7 +38,7 @@ pub(super) async fn answer(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
 
 /// Returns the caller of a request for the gate's own API, which has no body, or the refusal of the request.
 pub(super) async fn own_caller(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<Arc<Caller>, Reply> {
-    if !session.is_body_empty() {
+    if !body::is_empty(gate, session).await {
         return Err(refused(&Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY)), None));
     }
     let caller = asker(gate, session, ctx).await.map_err(|refusal| {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::HttpTask;
 use pingora::proxy::Session;
@@ -118,17 +118,18 @@ async fn stream_answer(
     mut head: ResponseHeader,
     time: &mut AnswerTime,
 ) -> Result<()> {
-    loop {
+    let mut is_over;
+    let length = loop {
         let is_interim = head.status.is_informational() && head.status.as_u16() != 101;
-        response::head(gate, session, &mut head, ctx)?;
+        is_over = read.is_over();
+        let length = response::head(gate, session, &mut head, is_over, ctx)?;
         if !is_interim {
-            break;
+            break length;
         }
         head = time.awaited(session, read.head()).await?;
-    }
+    };
     gate.egress.dates.hear("upstream", &head.headers);
-    let mut is_over = read.is_over();
-    frame(session, &mut head, is_over)?;
+    frame(session, &mut head, length)?;
     write_task(session, HttpTask::Header(Box::new(head), is_over)).await?;
     while !is_over {
         let mut piece: Option<Bytes> = time.awaited(session, read.piece()).await?;
@@ -141,11 +142,14 @@ async fn stream_answer(
     Ok(())
 }
 
-/// Over HTTP/1.1 a body that ends with upstream's connection is chunked, so that the caller's goes on.
-fn frame(session: &Session, head: &mut ResponseHeader, is_over: bool) -> Result<()> {
-    let is_framed = head.headers.contains_key(TRANSFER_ENCODING) || head.headers.contains_key(CONTENT_LENGTH);
-    if !is_framed && !is_over && !session.is_http2() && !matches!(head.status.as_u16(), 204 | 304) {
-        head.insert_header(TRANSFER_ENCODING, "chunked")?;
+/// The gate frames the answer itself. Over HTTP/1.1 a body of unknown length is chunked, so that the caller's connection
+/// goes on.
+fn frame(session: &Session, head: &mut ResponseHeader, length: Option<u64>) -> Result<()> {
+    match length {
+        _ if answer::is_without_body(head.status) => {}
+        Some(length) => head.insert_header(CONTENT_LENGTH, HeaderValue::from(length))?,
+        None if session.is_http2() => {}
+        None => head.insert_header(TRANSFER_ENCODING, "chunked")?,
     }
     head.set_version(http::Version::HTTP_11);
     Ok(())

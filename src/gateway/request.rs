@@ -186,8 +186,7 @@ async fn carry_read(
     snapshot: &Snapshot,
     trace: &TraceId,
 ) -> Result<bool> {
-    if !session.is_body_empty() {
-        // Over HTTP/2 a body needs no header that announces it.
+    if !body::is_empty(gate, session).await {
         return refuse(session, ctx, &Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY))).await;
     }
     // A read has no body to wait for, so no `100` of upstream's may pass either.

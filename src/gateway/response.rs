@@ -46,13 +46,21 @@ pub(super) struct KeptBody {
     too_large: bool,
 }
 
-pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+/// Takes the head of an answer, with whether its body is over; leaves the headers that pass, and returns the length of
+/// the body that will be written, where it is known.
+pub(super) fn head(
+    gate: &Gate,
+    session: &mut Session,
+    head: &mut ResponseHeader,
+    is_over: bool,
+    ctx: &mut Ctx,
+) -> Result<Option<u64>> {
     let status = head.status.as_u16();
     if (100..200).contains(&status) && status != 101 {
         // The engine drops interim answers; without a bound upstream could send them for ever.
         ctx.interim_answers = ctx.interim_answers.saturating_add(1);
         return match ctx.interim_answers <= MAX_INTERIM_ANSWERS {
-            true => Ok(()),
+            true => Ok(None),
             false => Err(Error::explain(ErrorType::InvalidHTTPHeader, "too many interim answers").into_up()),
         };
     }
@@ -81,30 +89,31 @@ pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader
         room: None,
         too_large: false,
     };
-    if status >= 400 && head.headers.get(CONTENT_LENGTH).is_some_and(|l| l.as_bytes() == b"0") {
+    if status >= 400 && is_over {
         // Without a body there is no later step that could write one.
         let rebuilt = kept.error(&read.credential).into_reply(status, &kept.headers);
         return Err(instead(&mut read.instead, rebuilt));
     }
-    strip(head);
-    if status >= 400 {
-        head.remove_header(&CONTENT_LENGTH);
+    // Without those about its framing, which are the gate's.
+    retain(head, |name, all| is_passed(name, status, all));
+    let length = if status >= 400 {
         head.set_reason_phrase(None)?;
         if media_drift(&kept.headers).is_some() {
             // The body will be the gate's, so no header that describes upstream's stays.
-            retain(head, |name, _| *name == TRANSFER_ENCODING);
+            retain(head, |_, _| false);
             head.insert_header(CONTENT_TYPE, "application/json")?;
         }
-        if !session.is_http2() {
-            head.insert_header(TRANSFER_ENCODING, "chunked")?;
-        }
         read.incoming = Incoming::Held(kept);
+        None
     } else {
+        let length = kept.announced();
         read.incoming = Incoming::Streaming(kept);
-    }
+        length
+    };
     answer::end_if_last(session);
     ctx.answered = Answered { status, origin: Some(ReplyOrigin::Upstream), executed: None, code: None };
-    answer::mark(head, ReplyOrigin::Upstream, None, ctx)
+    answer::mark(head, ReplyOrigin::Upstream, None, ctx)?;
+    Ok(length)
 }
 
 pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) -> Result<()> {
@@ -153,15 +162,17 @@ impl KeptBody {
             (Some(first), none @ None) => *none = Some(first),
         }
         if self.whole.is_empty() {
-            self.whole.reserve(self.announced().min(ANNOUNCED_AT_MOST).max(piece.len()));
+            let announced = self.announced().and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+            self.whole.reserve(announced.min(ANNOUNCED_AT_MOST).max(piece.len()));
         }
         self.whole.extend_from_slice(piece);
     }
 
-    /// The length of the body, as upstream says.
-    fn announced(&self) -> usize {
-        let length = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        length.and_then(|length| length.parse().ok()).unwrap_or_default()
+    /// The length of the body as upstream says. The engine refuses lengths that differ, and a transfer encoding goes before
+    /// any.
+    fn announced(&self) -> Option<u64> {
+        let length = self.headers.get(CONTENT_LENGTH).filter(|_| !self.headers.contains_key(TRANSFER_ENCODING))?;
+        length.to_str().ok()?.split(',').next()?.trim().parse().ok()
     }
 
     fn let_go(&mut self) {
@@ -184,12 +195,6 @@ impl KeptBody {
             room: self.room,
         }
     }
-}
-
-/// Removes the headers that do not pass, but keeps the framing, which the engine needs.
-fn strip(head: &mut ResponseHeader) {
-    let status = head.status.as_u16();
-    retain(head, |name, all| *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || is_passed(name, status, all));
 }
 
 fn retain(head: &mut ResponseHeader, stays: impl Fn(&HeaderName, &HeaderMap) -> bool) {

@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 
+use super::foreign_payment::tell_of_answer;
 use super::{Egress, SentCredential};
+use crate::base::ids::RequestId;
 use crate::base::json::{self, Limits};
-use crate::catalog::{Listing, Operation};
+use crate::catalog::{Listing, Movement, Operation};
 use crate::node::Node;
-use crate::stations::claim::Earlier;
-use crate::stations::forward::Sent;
+use crate::stations::claim::{Earlier, Settlement};
+use crate::stations::follow::{AnsweredPayment, ForeignRecord};
+use crate::stations::forward::{AnswerBody, Sent};
 use crate::stations::refusal::code;
 use crate::stations::reply::{Reply, settled};
-use crate::stations::settle::{CallIds, Doubt, NotExecuted, Outcome, settle};
+use crate::stations::settle::{CallIds, Doubt, NotExecuted, Outcome, event, settle};
 
 /// A call that was sent.
 pub(super) struct SentCall {
     pub operation: Arc<Operation>,
     pub ids: CallIds,
+    /// The money that it asked for.
+    pub asked: Option<Movement>,
     /// Whether upstream itself proved for each earlier attempt that it was not executed.
     pub earlier_are_proven: bool,
     pub credential: SentCredential,
@@ -37,6 +42,35 @@ impl SentCall {
         let earlier = Earlier::of(self.earlier_are_proven);
         let reply = settled(&outcome, &self.operation, self.ids.request_id.as_ref(), earlier);
         (outcome, reply)
+    }
+
+    /// Stores the outcome, and tells people where the answer says that other money moves. They are told first: then whoever
+    /// follows the payment in upstream's list knows that they were.
+    pub async fn settle(
+        &self,
+        egress: &Egress,
+        node: &Arc<Node>,
+        settlement: &Settlement,
+        (outcome, reply): (&Outcome, &Reply),
+    ) {
+        if let Outcome::Executed { body: AnswerBody::Complete(body), .. } = outcome
+            && let Some(found) = self.differing(node, settlement, body)
+        {
+            tell_of_answer(egress, node, settlement.attempt, &found).await;
+        }
+        node.settle(settlement, event(outcome, reply.kept())).await;
+    }
+
+    /// Returns the payment of an answer where it is not as it was sent.
+    fn differing(&self, node: &Node, settlement: &Settlement, answer: &[u8]) -> Option<ForeignRecord> {
+        let by_attempt = settlement.attempt.as_u64().to_string();
+        let answered = AnsweredPayment {
+            operation: &self.operation,
+            asked: self.asked.as_ref()?,
+            own_name: self.ids.request_id.as_ref().map_or(by_attempt.as_str(), RequestId::as_str),
+            at: node.clock.now(),
+        };
+        answered.differing(answer)
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `release` | sends what people have approved |
 //! | `reconcile` | asks upstream what became of calls whose outcome is unknown |
 //! | `follow` | follows payments in upstream's list to their end, and finds those that no gate sent |
+//! | `foreign_payment` | tells people of a call that upstream executed otherwise than it was sent |
 //! | `own_read` | a page of a list of upstream, read by the gate for itself |
 //! | `judge` | the outcome of an answer, and what operators should know of it |
 //! | `sent_credential` | the gate's own credential, which no answer may repeat |
@@ -14,6 +15,7 @@
 
 mod egress;
 pub mod follow;
+mod foreign_payment;
 mod judge;
 mod own_read;
 pub mod read;

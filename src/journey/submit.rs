@@ -25,7 +25,7 @@ use crate::stations::claim::{self, AttemptSource, Claim, ClaimState, ClaimStatus
 use crate::stations::decide::{Decision, Grounds, decide};
 use crate::stations::forward::{AnswerBody, clear};
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
-use crate::stations::settle::{CallIds, Doubt, Outcome, event};
+use crate::stations::settle::{CallIds, Doubt, Outcome};
 use crate::telemetry::Station;
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -125,8 +125,8 @@ pub(super) async fn carry_on(
     exchange: Exchange,
 ) -> Submitted {
     let Attempt { recorded, settlement, open } = attempt;
-    let operation = recorded.intent().operation().clone();
-    let ids = CallIds::of(recorded.intent());
+    let intent = recorded.intent();
+    let (operation, ids, asked) = (intent.operation().clone(), CallIds::of(intent), intent.movement().cloned());
     let earlier_are_proven = recorded.earlier_are_proven();
     let cleared = clear(recorded);
 
@@ -137,11 +137,11 @@ pub(super) async fn carry_on(
     drop(forwarding);
     let upstream_time = Some(since.elapsed());
 
-    let call = SentCall { operation, ids, earlier_are_proven, credential };
+    let call = SentCall { operation, ids, asked, earlier_are_proven, credential };
     let (outcome, reply) = call.outcome(&egress, &node, sent);
     let unchecked = matches!(outcome, Outcome::Executed { body: AnswerBody::Complete(_), .. });
     let settling = exchange.spans.enter(Station::Settle);
-    node.settle(&settlement, event(&outcome, reply.kept())).await;
+    call.settle(&egress, &node, &settlement, (&outcome, &reply)).await;
     drop(settling);
     if let Some(late) = late {
         let (listening, runtime) = (egress.listening.clone(), egress.runtime.clone());
@@ -168,7 +168,7 @@ async fn listen(
         environment = %egress.environment,
         "upstream's late answer settles a call whose outcome was unknown"
     );
-    node.settle(&settlement, event(&outcome, reply.kept())).await;
+    call.settle(&egress, &node, &settlement, (&outcome, &reply)).await;
     drop(open);
     node.changes.happened();
 }

@@ -34,7 +34,7 @@ word_enum! {
         PaymentFailed = "payment.failed",
         /// Upstream shows that a payment came back.
         PaymentReturned = "payment.returned",
-        /// Upstream lists a payment that no gate sent, or that is not as it was sent.
+        /// Upstream shows a payment that no gate sent, or that is not as it was sent.
         PaymentForeign = "payment.foreign",
         /// Policies that may allow more wait until two people agree.
         PoliciesWait = "policies.waiting",
@@ -67,7 +67,7 @@ impl NoticeEvent {
             NoticeEvent::PaymentFailed => "A payment failed; it did not arrive",
             NoticeEvent::PaymentReturned => "A payment came back",
             NoticeEvent::PaymentForeign => {
-                "The payments API lists a payment that was not sent through Sluice, or not like that: find out who made it"
+                "The payments API shows a payment that was not sent through Sluice, or not like that: find out who made it"
             }
             NoticeEvent::PoliciesWait => "New policies may allow more, and wait until two people agree",
         }

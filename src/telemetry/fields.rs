@@ -75,7 +75,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("pause_secs", "how long a webhook gets no messages, in seconds"),
     ("plain", "a number of records in plain text"),
     ("pointer", "the place where an answer of upstream breaks the contract"),
-    ("problem", "the way in which a payment that upstream lists is not as it was sent"),
+    ("problem", "the way in which a payment in upstream's list or answer is not as it was sent"),
     ("rate", "the id of a rate"),
     ("rates", "the ids of rates"),
     ("reason", "the reason of an action"),

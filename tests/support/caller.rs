@@ -1,10 +1,11 @@
 //! A caller: bytes in, bytes out.
 
 use std::io::{self, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use super::canary;
 use super::clock::{PATIENCE, Watch};
@@ -75,12 +76,23 @@ impl Caller {
         Caller::try_connect(address).unwrap()
     }
 
+    /// From this address of the machine.
+    pub fn connect_from(own: IpAddr, address: SocketAddr) -> Caller {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(own, 0).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Caller::over(socket.into())
+    }
+
     pub fn try_connect(address: SocketAddr) -> io::Result<Caller> {
-        let stream = TcpStream::connect(address)?;
+        Ok(Caller::over(TcpStream::connect(address)?))
+    }
+
+    fn over(stream: TcpStream) -> Caller {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Ok(Caller { wire: Wire::new(stream) })
+        Caller { wire: Wire::new(stream) }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Caller {

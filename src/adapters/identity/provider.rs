@@ -4,7 +4,7 @@
 //! discovery document. The returned token is verified like any other.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -31,15 +31,10 @@ const CALLBACK: &str = "/sluice/v1/session/callback";
 pub struct Provider {
     config: OidcConfig,
     client: Client,
-    /// Allows one discovery request at a time.
-    asked: Mutex<DiscoveryRequest>,
-}
-
-/// The result of the last discovery request, and its time.
-#[derive(Default)]
-struct DiscoveryRequest {
-    told: Option<(Instant, Arc<Discovery>)>,
-    failed: Option<Instant>,
+    /// The last discovery document, and its time.
+    told: RwLock<Option<(Instant, Arc<Discovery>)>>,
+    /// Allows one discovery request at a time; the time of the last one that failed.
+    failed: Mutex<Option<Instant>>,
 }
 
 /// A provider's discovery document.
@@ -73,7 +68,7 @@ pub enum ProviderFault {
 impl Provider {
     pub fn new(config: OidcConfig) -> Result<Provider, reqwest::Error> {
         let client = fetch::client(config.ca_pem.as_deref())?;
-        Ok(Provider { config, client, asked: Mutex::default() })
+        Ok(Provider { config, client, told: RwLock::default(), failed: Mutex::default() })
     }
 
     pub fn config(&self) -> &OidcConfig {
@@ -141,26 +136,32 @@ impl Provider {
 
     /// Returns the discovery document, fetched again when it is too old.
     pub async fn discovery(&self) -> Result<Arc<Discovery>, ProviderFault> {
-        let mut asked = self.asked.lock().await;
-        if let Some((since, told)) = &asked.told
-            && since.elapsed() < KNOWN_FOR
-        {
-            return Ok(told.clone());
+        if let Some(known) = self.known() {
+            return Ok(known);
         }
-        // A caller that waited for another's failed request does not repeat it.
-        if asked.failed.is_some_and(|failed| failed.elapsed() < REST) {
+        let mut failed = self.failed.lock().await;
+        // A caller that waited for another's request does not repeat it.
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        if failed.is_some_and(|failed| failed.elapsed() < REST) {
             return Err(ProviderFault::Fetch("a request to it failed a moment ago".to_owned()));
         }
-        match self.ask().await {
+        let asked = self.ask().await;
+        match &asked {
             Ok(told) => {
-                asked.told = Some((Instant::now(), told.clone()));
-                Ok(told)
+                let now = (Instant::now(), told.clone());
+                *self.told.write().unwrap_or_else(PoisonError::into_inner) = Some(now);
             }
-            Err(fault) => {
-                asked.failed = Some(Instant::now());
-                Err(fault)
-            }
+            Err(_) => *failed = Some(Instant::now()),
         }
+        asked
+    }
+
+    /// Returns the discovery document that is known and not too old: with one, [`Provider::address`] asks nobody.
+    pub fn known(&self) -> Option<Arc<Discovery>> {
+        let told = self.told.read().unwrap_or_else(PoisonError::into_inner);
+        told.as_ref().filter(|(since, _)| since.elapsed() < KNOWN_FOR).map(|(_, told)| told.clone())
     }
 
     async fn ask(&self) -> Result<Arc<Discovery>, ProviderFault> {

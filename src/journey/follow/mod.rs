@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use self::false_times::FalseTimes;
 use self::record::RecordBook;
 use super::Egress;
+use super::foreign_payment::MAX_LISTED;
 use super::own_read::own_read;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::OperationId;
@@ -40,8 +41,6 @@ const MAX_REMEMBERED: usize = 65_536;
 /// How long a foreign record stays in the list for people, and how many leave it at once.
 const LISTED_FOR: Duration = Duration::from_hours(24 * 35);
 const MAX_FORGOTTEN: usize = 100;
-/// The most members of that list.
-pub const MAX_LISTED: usize = 4_096;
 
 /// When lists are read, and how far.
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,18 @@
 //! Judges one listed record: moves its payment forward, or raises an alert.
 
-use super::{MAX_LISTED, PaymentFollower};
+use std::time::Duration;
+
+use super::PaymentFollower;
 use crate::catalog::{Follow, Movement, Operation, StateMeaning};
-use crate::ledger::{Commit, Content, Index, Kind, Number, Record, RecordKey, StoreFault, Versioned};
+use crate::journey::foreign_payment::{log_full_list, room_in_list};
+use crate::ledger::{Commit, Content, Keep, Kind, Number, Record, RecordKey, StoreFault, Versioned};
 use crate::node::Snapshot;
 use crate::stations::check::claim_name;
 use crate::stations::claim::{self, Claim, ClaimEvent, Settlement, StoredAnswer};
 use crate::stations::follow::{
     Baseline, ClaimVerdict, FollowChange, FollowedPayment, ListedRecord, RecordProblem, Sighting, advance, begin,
-    decode_followed, followed_key, foreign, foreign_key, foreign_name, proved_by_second, second_record, shown_value,
-    verdict_on,
+    decode_followed, followed_key, foreign, foreign_key, foreign_name, problem_of, proved_by_second, second_record,
+    shown_value, verdict_on,
 };
 
 /// The most foreign records of one reading that are stored; all are counted.
@@ -76,7 +79,7 @@ impl<'f> RecordBook<'f> {
             }
             let key = followed_key(environment, &name);
             let here = Versioned { key: &key, version: stored.version, at: stored.at, value: &payment };
-            let seen = self.sighting(record, payment.asked.as_ref());
+            let seen = self.sighting_of_payment(record, payment.asked.as_ref()).await?;
             return match advance(here, &seen) {
                 None => Ok(true),
                 Some((commit, change)) => self.commit(commit, &change, record).await,
@@ -90,7 +93,7 @@ impl<'f> RecordBook<'f> {
         if claim.operation != self.operation.id {
             return self.raise(RecordProblem::NeverSent, record).await;
         }
-        let seen = self.sighting(record, claim.moves.as_ref());
+        let seen = self.sighting_of_payment(record, claim.moves.as_ref()).await?;
         match verdict_on(&claim, &seen) {
             ClaimVerdict::Later => Ok(false),
             ClaimVerdict::Nothing => Ok(true),
@@ -120,8 +123,7 @@ impl<'f> RecordBook<'f> {
         record: &ListedRecord,
     ) -> Result<bool, StoreFault> {
         let (node, problem) = (&self.with.node, RecordProblem::SecondRecord);
-        let name = foreign_name(&self.operation.id, &record.id, problem);
-        if node.store.read(&foreign_key(key.environment, &name)).await?.0.is_some() {
+        if self.is_listed(problem, record).await? {
             return Ok(true);
         }
         if let Some(stored) = stored
@@ -171,29 +173,42 @@ impl<'f> RecordBook<'f> {
     /// Stores a foreign record and raises the alert, once.
     pub async fn raise(&mut self, problem: RecordProblem, record: &ListedRecord) -> Result<bool, StoreFault> {
         let (node, environment) = (&self.with.node, self.with.egress.environment);
-        let key = foreign_key(environment, &foreign_name(&self.operation.id, &record.id, problem));
-        if node.store.read(&key).await?.0.is_some() {
+        if self.is_listed(problem, record).await? {
             return Ok(true);
         }
         let room = match self.room {
             Some(room) => room,
-            None => {
-                let listed = node.store.due(environment, Index::Foreign, None, MAX_LISTED).await?.len();
-                MAX_LISTED.saturating_sub(listed).min(MAX_FOREIGN)
-            }
+            None => room_in_list(node, environment).await?.min(MAX_FOREIGN),
         };
         self.room = Some(room.saturating_sub(1));
         self.tell_problem(problem, record);
         if room == 0 {
-            tracing::error!(
-                record = record.id,
-                "too many foreign payments are listed already: this one is only logged"
-            );
+            log_full_list(&record.id);
             return Ok(true);
         }
-        let seen = self.sighting(record, None);
+        let found = record.as_foreign(&self.operation.id, problem);
         // Another gate may have stored it meanwhile.
-        Ok(node.commit(foreign(problem, &seen)).await?.is_some())
+        let keep = Keep::For { whole: self.with.pace.keep, spent: Duration::ZERO };
+        Ok(node.commit(foreign(environment, &found, keep, &node.id)).await?.is_some())
+    }
+
+    async fn is_listed(&self, problem: RecordProblem, record: &ListedRecord) -> Result<bool, StoreFault> {
+        let name = foreign_name(&self.operation.id, &record.id, problem);
+        let (stored, _) = self.with.node.store.read(&foreign_key(self.with.egress.environment, &name)).await?;
+        Ok(stored.is_some())
+    }
+
+    /// A sighting of a payment of this installation, of which the answer to its call may have told people.
+    async fn sighting_of_payment<'s>(
+        &'s self,
+        record: &'s ListedRecord,
+        asked: Option<&Movement>,
+    ) -> Result<Sighting<'s>, StoreFault> {
+        let is_told = match asked.and_then(|asked| problem_of(asked, &record.moves)) {
+            Some(problem) => self.is_listed(problem, record).await?,
+            None => false,
+        };
+        Ok(Sighting { is_told, ..self.sighting(record, asked) })
     }
 
     fn tell_problem(&self, problem: RecordProblem, record: &ListedRecord) {
@@ -238,6 +253,7 @@ impl<'f> RecordBook<'f> {
             record,
             value: asked.and_then(|asked| shown_value(asked, &record.moves, valuation, now)),
             rules: &self.snapshot.policies.rules,
+            is_told: false,
             node: &self.with.node.id,
             keep: self.with.pace.keep,
         }

@@ -26,6 +26,8 @@ pub struct Sighting<'a> {
     pub record: &'a ListedRecord,
     /// The value of what it moves, where that is not what was counted.
     pub value: Option<MicroUsd>,
+    /// Whether people know already, from the answer to the call, that it is not as it was sent.
+    pub is_told: bool,
     /// The rules in force, which name whoever hears of payments that fail or come back.
     pub rules: &'a Rules,
     pub node: &'a NodeId,
@@ -103,7 +105,7 @@ fn after(before: &FollowedPayment, seen: &Sighting<'_>) -> (FollowedPayment, Fol
         let problem = before.asked.as_ref().and_then(|asked| problem_of(asked, &record.moves));
         // One alert for each record is enough.
         if before.problem.is_none() {
-            (next.problem, change.problem) = (problem, problem);
+            (next.problem, change.problem) = (problem, problem.filter(|_| !seen.is_told));
         }
         if let Some(value) = seen.value {
             // Where two contents of one time differ, the larger amount counts: they may come in turns.
@@ -135,7 +137,8 @@ fn commit(
     steps.push(Step::Absent(Freeze::Restored.key(seen.environment)));
     steps.extend(corrections(before, next));
     if let Some(problem) = change.problem {
-        steps.extend(listed_as_foreign(problem, seen));
+        let record = seen.record.as_foreign(seen.operation, problem);
+        steps.extend(listed_as_foreign(seen.environment, &record, keep(seen)));
     }
     let mut entry = Entry::of(EntryKind::Followed)
         .with("claim", next.claim.as_str())
@@ -185,41 +188,30 @@ fn corrections(before: &FollowedPayment, next: &FollowedPayment) -> Vec<Step> {
     before.windows.iter().zip(&next.windows).filter_map(correction).collect()
 }
 
-/// The commit for a record that no claim explains.
-pub fn foreign(problem: RecordProblem, seen: &Sighting<'_>) -> Commit {
-    let mut steps = listed_as_foreign(problem, seen);
-    steps.push(Step::Absent(Freeze::Restored.key(seen.environment)));
+/// The commit for a record that is foreign.
+pub fn foreign(environment: Environment, record: &ForeignRecord, keep: Keep, node: &NodeId) -> Commit {
+    let mut steps = listed_as_foreign(environment, record, keep);
+    steps.push(Step::Absent(Freeze::Restored.key(environment)));
     let mut entry = Entry::of(EntryKind::Foreign)
-        .operation(seen.operation)
-        .with("record", seen.record.id.as_str())
-        .with("state", seen.record.state.as_str())
-        .with("problem", problem.as_str());
-    if let Some(id) = &seen.record.request_id {
+        .operation(&record.operation)
+        .with("record", record.id.as_str())
+        .with("state", record.state.as_str())
+        .with("problem", record.problem.as_str());
+    if let Some(id) = &record.request_id {
         entry = entry.with("requestId", id.as_str());
     }
-    let shown = &seen.record.moves.source;
+    let shown = &record.moves.source;
     entry = entry
         .with("amount", shown.amount.as_deref())
         .with("currency", shown.currency.as_deref())
         .with("chain", shown.chain.as_deref());
-    Commit { environment: seen.environment, node: seen.node.clone(), steps, entry: entry.to_bytes() }
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-fn listed_as_foreign(problem: RecordProblem, seen: &Sighting<'_>) -> Vec<Step> {
-    let record = seen.record;
-    let name = foreign_name(seen.operation, &record.id, problem);
-    let foreign = ForeignRecord {
-        operation: seen.operation.clone(),
-        id: record.id.clone(),
-        request_id: record.request_id.clone(),
-        problem,
-        state: record.state.clone(),
-        created: record.created,
-        moves: record.moves.clone(),
-    };
-    let key = foreign_key(seen.environment, &name);
+fn listed_as_foreign(environment: Environment, record: &ForeignRecord, keep: Keep) -> Vec<Step> {
+    let name = foreign_name(&record.operation, &record.id, record.problem);
     vec![
-        Step::Create { key, value: encode(&foreign), keep: keep(seen) },
+        Step::Create { key: foreign_key(environment, &name), value: encode(record), keep },
         Step::IndexAdd { index: Index::Foreign, member: name, due: Duration::ZERO },
     ]
 }
@@ -290,7 +282,8 @@ pub fn proved_by_second(claim: &Claim, seen: &Sighting<'_>) -> Option<Number> {
 
 /// The steps that list a second record: with them its proof is made once.
 pub fn second_record(seen: &Sighting<'_>) -> Vec<Step> {
-    listed_as_foreign(RecordProblem::SecondRecord, seen)
+    let record = seen.record.as_foreign(seen.operation, RecordProblem::SecondRecord);
+    listed_as_foreign(seen.environment, &record, keep(seen))
 }
 
 /// Upstream's name of the payment, where its answer to the call told one.

@@ -4,8 +4,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::comparison::RecordProblem;
+use super::payment::ForeignRecord;
 use crate::base::digest::Fingerprint;
-use crate::base::ids::is_identifier;
+use crate::base::ids::{OperationId, is_identifier};
 use crate::base::json::{self, Limits};
 use crate::base::normal;
 use crate::base::pointer::Pointer;
@@ -37,6 +39,21 @@ pub struct ListedRecord {
     /// The whole record.
     pub record: Value,
     pub digest: Fingerprint,
+}
+
+impl ListedRecord {
+    /// The record as it is kept for people.
+    pub fn as_foreign(&self, operation: &OperationId, problem: RecordProblem) -> ForeignRecord {
+        ForeignRecord {
+            operation: operation.clone(),
+            id: self.id.clone(),
+            request_id: self.request_id.clone(),
+            problem,
+            state: self.state.clone(),
+            created: self.created,
+            moves: self.moves.clone(),
+        }
+    }
 }
 
 /// One page.
@@ -75,7 +92,7 @@ pub fn answered_id(follow: &Follow, answer: &[u8]) -> Option<String> {
     name(follow, &json::parse(answer, Limits::UPSTREAM_TREE).ok()?)
 }
 
-fn name(follow: &Follow, record: &Value) -> Option<String> {
+pub(super) fn name(follow: &Follow, record: &Value) -> Option<String> {
     let name = follow.id.get(record)?.as_str()?;
     is_identifier(name).then(|| normal::uuid(name))
 }
@@ -101,7 +118,7 @@ fn record(operation: &Operation, follow: &Follow, item: &Value) -> Option<Listed
 }
 
 /// Returns the movement with amounts in digits: many JSON writers write large numbers as `1.0E7`.
-fn in_plain_digits(mut moves: Movement) -> Movement {
+pub(super) fn in_plain_digits(mut moves: Movement) -> Movement {
     for amount in [&mut moves.source.amount, &mut moves.destination.amount].into_iter().flatten() {
         if let Some(plain) = expanded(amount) {
             *amount = plain;

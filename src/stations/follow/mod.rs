@@ -8,12 +8,14 @@
 //! |---|---|
 //! | `listing` | upstream's pages, which nobody trusts |
 //! | `ordering` | whether their times contradict their order |
+//! | `answered` | whether the answer to a call moves the money of the call |
 //! | `comparison` | whether a record moves the money of its call |
 //! | `payment` | what is stored of a payment, and of a record that is foreign |
 //! | `advance` | the commits that move a payment forward, and correct its limits |
 //! | `progress` | which gate follows, and how far it read |
 
 mod advance;
+mod answered;
 mod comparison;
 mod listing;
 mod ordering;
@@ -23,6 +25,7 @@ mod progress;
 pub use advance::{
     ClaimVerdict, FollowChange, Sighting, advance, begin, foreign, proved_by_second, second_record, verdict_on,
 };
+pub use answered::AnsweredPayment;
 pub use comparison::{RecordProblem, problem_of, shown_value};
 pub use listing::{ListedPage, ListedRecord, MAX_FALSE_TIMES, listed_page};
 pub use ordering::misplaced;

@@ -87,7 +87,7 @@ metrics! {
     followed: Counters "sluice_followed_total" ["environment", "operation", "state", "meaning"]
         "Payments that upstream's list showed in a further state, and what the state means: `open`, `settled`, `failed` or `returned`.";
     foreign: Counters "sluice_foreign_payments_total" ["environment", "operation", "problem"]
-        "Payments of upstream's list that no gate sent, or that are not as they were sent, by what is wrong.";
+        "Payments in upstream's list that no gate sent, or there or in its answers that are not as they were sent, by what is wrong.";
     foreign_listed: Gauges "sluice_foreign_payments_listed" ["environment"]
         "Such payments of the last 35 days; 4096 means that many or more.";
     unsettled: Gauge "sluice_outcomes_unsettled" [] "Outcomes that could not be written to the store yet.";

@@ -13,6 +13,7 @@ pub(super) mod in_force;
 mod moved;
 mod payments;
 pub(super) mod policies;
+mod provider;
 mod resolving;
 mod restored;
 mod sessions;
@@ -116,7 +117,7 @@ fn in_doubt(gate: &Gate, upstream: &Upstream, request_id: &str) {
 }
 
 /// Waits until the audit chain holds an Entry of which all this is so, and gives it.
-fn audited(gate: &Gate, members: &[(&str, Value)]) -> Value {
+pub(super) fn audited(gate: &Gate, members: &[(&str, Value)]) -> Value {
     let watch = Watch::start();
     loop {
         let mut lines = Vec::new();

@@ -282,6 +282,67 @@ fn nobody_listening_is_told_in_time() {
     }
 }
 
+/// A client acts on the framing, so it is the gate's own: upstream's may have two readings.
+#[test]
+fn a_streamed_answer_is_framed_by_the_gate() {
+    const BODY: &str = r#"{"count":0,"records":[],"users":[]}"#;
+    let upstream = Upstream::start();
+    let gate = gate(&upstream).start();
+    let length = BODY.len();
+    let (plain, in_chunks) = (format!("length {length}"), "chunked".to_owned());
+    let (listed, twice) = (
+        format!("Content-Length: {length}, {length}"),
+        format!("Content-Length: {length}\r\nContent-Length: {length}"),
+    );
+    let as_chunks = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
+    let until_its_end = |status: u16, framing: &str| (status, framing.to_owned(), BODY.to_owned(), true);
+    let rows = [
+        ((200, format!("Content-Length: {length}"), BODY.to_owned(), false), &plain),
+        ((200, listed, BODY.to_owned(), false), &plain),
+        ((200, twice, BODY.to_owned(), false), &plain),
+        ((200, format!("Content-Length: 00{length}"), BODY.to_owned(), false), &plain),
+        ((200, "Transfer-Encoding: chunked".to_owned(), as_chunks.clone(), false), &in_chunks),
+        ((200, "Transfer-Encoding: identity, chunked".to_owned(), as_chunks.clone(), false), &in_chunks),
+        ((200, format!("Transfer-Encoding: chunked\r\nContent-Length: {length}"), as_chunks, false), &in_chunks),
+        (until_its_end(200, "Transfer-Encoding: xchunked"), &in_chunks),
+        (until_its_end(200, "Transfer-Encoding: identity"), &in_chunks),
+        (until_its_end(200, "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity"), &in_chunks),
+        (until_its_end(200, "X-No: framing"), &in_chunks),
+        (until_its_end(500, "Transfer-Encoding: xchunked"), &in_chunks),
+        ((404, "Content-Length: 0, 0".to_owned(), String::new(), false), &"length 115".to_owned()),
+        ((204, "Content-Length: 5".to_owned(), String::new(), false), &"none".to_owned()),
+        ((204, "Transfer-Encoding: chunked".to_owned(), String::new(), false), &"none".to_owned()),
+    ]
+    .map(|(sent, expected)| (sent, expected.clone()));
+    let mut faults = Faults::default();
+    for ((status, framing, body, closes), expected) in rows {
+        let head = format!("HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\n{framing}\r\n\r\n");
+        let act = Act::bytes(head).send(body);
+        upstream.next(if closes { act.close() } else { act });
+        let mut caller = Caller::connect(gate.production());
+        let answer = caller.send(valid(operation("listUsers")).bytes()).answer();
+        let shown = match (answer.header("content-length"), answer.header("transfer-encoding")) {
+            (Some(length), None) => format!("length {length}"),
+            (None, Some(coding)) => coding,
+            (None, None) => "none".to_owned(),
+            both => format!("{both:?}"),
+        };
+        faults.unless((answer.status, &shown) == (status, &expected), || {
+            format!("{status} {framing:?}: {} {shown}, expected {expected}", answer.status)
+        });
+        let whole = (answer.status != 200) || answer.text() == BODY;
+        faults.unless(whole, || format!("{framing:?}: {:?}", answer.text()));
+        upstream.forget();
+        if answer.header("connection").as_deref() == Some("close") {
+            continue;
+        }
+        // The connection goes on, and the next answer on it is the next call's.
+        let next = caller.try_send(valid(operation("listUsers")).bytes()).ok().and_then(|()| caller.try_answer().ok());
+        faults.unless(next.is_some_and(|next| next.status == 200), || format!("{framing:?}: no next answer"));
+    }
+    faults.assert_none();
+}
+
 #[test]
 fn well_formed_errors_pass_byte_for_byte() {
     for enforce in [false, true] {

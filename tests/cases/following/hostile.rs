@@ -84,6 +84,24 @@ fn another_amount_another_payee_and_a_second_record_raise_an_alert_each() {
     assert_eq!((foreign(&gate, "unknown-request"), foreign(&gate, "other-amount")), (0, 0));
 }
 
+/// People heard of it when the call was answered.
+#[test]
+fn a_payment_of_which_the_answer_told_is_followed_and_told_once() {
+    let upstream = Upstream::start();
+    let other = record(1, &id(1), json!(9000), "CREATED");
+    let gate = paid(&upstream, &other, "10");
+    assert_eq!(foreign(&gate, "other-amount"), 1);
+    upstream.always(page(&[other]));
+    wait_until("it to be followed", || followed(&gate, "CREATED", "open") == 1);
+    let used = || ask(&gate, "GET", "usage", &operator("ops-1"), None).text();
+    wait_until("the limit to count it", || used().contains("9000000000"));
+    assert_eq!(foreign(&gate, "other-amount"), 1);
+    let listed = ask(&gate, "GET", "payments/foreign", &operator("ops-1"), None).json();
+    assert_eq!(listed["payments"].as_array().unwrap().len(), 1, "{listed}");
+    let told = gate.log.all().iter().filter(|line| line["problem"] == "other-amount").count();
+    assert_eq!(told, 1);
+}
+
 #[test]
 fn limits_count_the_amount_that_the_record_shows() {
     let upstream = Upstream::start();

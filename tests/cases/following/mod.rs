@@ -1,5 +1,6 @@
 //! Payments after their send: their states, what limits count of them, and payments that no gate sent.
 
+mod answers;
 mod dice;
 mod gate;
 mod hostile;

@@ -82,6 +82,7 @@ pub enum Said {
 
 pub struct Two {
     line: Line,
+    body_bytes: usize,
 }
 
 impl Two {
@@ -90,7 +91,12 @@ impl Two {
         // Headers that came before are never pointed at: each block can be read by itself.
         let no_table = [0, 1, 0, 0, 0, 0];
         line.send([PREFACE, &frame(SETTINGS, 0, 0, &no_table)].concat());
-        Two { line }
+        Two { line, body_bytes: 0 }
+    }
+
+    /// How many bytes of bodies came so far.
+    pub fn body_bytes(&self) -> usize {
+        self.body_bytes
     }
 
     pub fn send(&mut self, frames: impl AsRef<[u8]>) -> &mut Two {
@@ -113,6 +119,7 @@ impl Two {
             let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
             let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
             let payload = self.line.wire().exactly(length).ok()?;
+            self.body_bytes += if head[3] == DATA { length } else { 0 };
             let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
             match (head[3], head[4]) {
                 (HEADERS, _) => return Some(Said::Status(stream, status(&payload))),

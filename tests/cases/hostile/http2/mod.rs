@@ -61,6 +61,8 @@ fn heads_are_as_strict_as_those_of_http_1() {
         ("%2f", other(3, "/v2%2fusers"), &["400"]),
         ("//", other(3, "/v2//users"), &["400"]),
         ("a backslash", other(3, "/v2\\users"), &["400", "reset 1"]),
+        // The library cuts it off before anything of the gate sees it; so it is neither decided on nor sent.
+        ("a fragment", other(3, "/v2/users#x"), &["200"]),
         ("an absolute path", other(3, "http://g/v2/users"), &["400", "reset 1"]),
         ("a line in the path", other(3, "/v2/users\r\nX-A: b"), &["reset 1", "400"]),
         ("a space in the path", other(3, "/v2/users HTTP/1.1"), &["reset 1", "400"]),
@@ -154,6 +156,7 @@ fn heads_are_as_strict_as_those_of_http_1() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     assert_eq!(upstream.seen().len(), good);
     for seen in upstream.seen() {
+        assert_eq!(seen.line(), "GET /v2/users");
         for name in ["sluice-outcome", "x-forwarded-for", "cookie", "x-http-method-override"] {
             assert_eq!(seen.head.header(name), None);
         }
@@ -195,6 +198,69 @@ fn bodies_are_as_long_as_they_say() {
     assert!(["408", "away 11"].contains(&came.as_str()), "{came}");
     assert_eq!(upstream.seen().len(), 1);
     wait_until("all to be gone", || gate.metric(OPEN) <= 5);
+}
+
+/// A server may take a field of a trailer for one of the head.
+#[test]
+fn trailers_are_refused() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let path = format!("/v2/users/{ID}");
+    let counted = r#"sluice_unreadable_requests_total{listener="production",reason="trailers"}"#;
+    let plain = |length: &'static str| [read(), vec![("content-length", length)]].concat();
+    let announced = [write(&path, "2"), vec![("trailer", "x-a")]].concat();
+    let unstated: Headers<'_> = write(&path, "2").into_iter().filter(|(name, _)| *name != "content-length").collect();
+    let heads: [(&str, Headers<'_>, Option<&[u8]>); 7] = [
+        ("a write", write(&path, "2"), Some(b"{}")),
+        ("a write that announces them", announced, Some(b"{}")),
+        ("a write of unknown length", unstated, Some(b"{}")),
+        ("an empty write", write(&path, "0"), None),
+        ("an empty write, with a piece", write(&path, "0"), Some(b"")),
+        ("a read", read(), None),
+        ("a read of length 0", plain("0"), Some(b"")),
+    ];
+    let mut wrong = Vec::new();
+    for (what, head, body) in &heads {
+        for trailer in [("x-a", "b"), ("content-length", "2"), ("authorization", "Bearer x"), (":path", "/v2/users")] {
+            let mut two = Two::connect(&gate);
+            two.begin(1, head);
+            if let Some(body) = body {
+                two.send(frame(DATA, 0, 1, body));
+            }
+            let came = two.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&[trailer]))).outcome(1);
+            if came != "400" && !(trailer.0.starts_with(':') && came == "reset 1") {
+                wrong.push(format!("{what}, {trailer:?}: {came}"));
+            }
+            // The connection goes on.
+            let next = two.ask(3, &read()).outcome(3);
+            if next != "200" {
+                wrong.push(format!("{what}, {trailer:?}: the next read got {next}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(upstream.seen().iter().all(|seen| seen.head.first.starts_with("GET")), "a write was sent");
+    assert!(gate.metric(counted) >= 20, "{}", gate.metric(counted));
+    // A request may end behind its head and its body.
+    for head in [plain("0"), write(&path, "2")] {
+        let (mut two, is_read) = (Two::connect(&gate), head[0].1 == "GET");
+        two.begin(1, &head).send(frame(DATA, 0, 1, if is_read { b"" } else { b"{}" }));
+        assert_eq!(two.send(frame(DATA, END_STREAM, 1, b"")).outcome(1), "200");
+    }
+}
+
+/// A client takes what follows the head for the next answer's, or for an error of the protocol.
+#[test]
+fn an_answer_to_a_head_request_has_no_body() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let mut head = read();
+    head[0].1 = "HEAD";
+    let mut two = Two::connect(&gate);
+    assert_eq!(two.ask(1, &head).outcome(1), "405");
+    assert_eq!((two.until(|said| *said == Said::Ended(1)), two.body_bytes()), (Some(Said::Ended(1)), 0));
+    assert_eq!(two.ask(3, &read()).outcome(3), "200");
+    assert!(two.until(|said| *said == Said::Ended(3)).is_some() && two.body_bytes() > 0);
 }
 
 #[test]
