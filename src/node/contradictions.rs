@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::Node;
 use crate::adapters::store::replica::{COPIED, MISTIMED};
 use crate::base::ids::Environment;
@@ -18,6 +20,7 @@ const WITHIN: Duration = Duration::from_hours(1);
 #[derive(Debug, Default)]
 pub struct Contradictions {
     found: Mutex<BTreeMap<Environment, Vec<Contradiction>>>,
+    are_new: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,7 @@ impl Contradictions {
         let is_new = entry.is_none() || !found.iter().any(|one| one.entry == entry);
         if is_new && found.len() < ENOUGH {
             found.push(Contradiction { at: now, entry });
+            self.are_new.notify_one();
         }
         is_new
     }
@@ -46,6 +50,7 @@ impl Contradictions {
         let found = found.entry(environment).or_default();
         let is_new = found.len() < ENOUGH;
         found.resize(ENOUGH, Contradiction { at: now, entry: None });
+        self.are_new.notify_one();
         is_new
     }
 
@@ -53,6 +58,11 @@ impl Contradictions {
     pub(super) fn are_enough(&self, environment: Environment) -> bool {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.get(&environment).is_some_and(|found| found.len() >= ENOUGH)
+    }
+
+    /// Returns once there may be enough of them.
+    pub(super) async fn noted(&self) {
+        self.are_new.notified().await;
     }
 
     /// Begins anew: everybody knows that the store is not believed.

@@ -212,6 +212,7 @@ impl Membership {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.store.doubted() => {}
+                () = node.contradictions.noted() => {}
                 _ = connections.changed() => {}
             }
         }

@@ -191,7 +191,7 @@ impl Node {
         drop(recording);
         let fault = match on_disk {
             Ok(_) if self.losses.count(settlement.environment()) != losses => lost_meanwhile(),
-            Ok(_) if self.watched.lacks_what_was_before(settlement.environment()) => lost_meanwhile(),
+            Ok(_) if self.is_doubted(settlement.environment()) => lost_meanwhile(),
             Ok(on_disk) => match committed.recorded(&on_disk) {
                 Some(recorded) => return Ok(Attempt { recorded, settlement, open }),
                 None => AuditFault::Refused("the audit log answered for another entry".to_owned()),

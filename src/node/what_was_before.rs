@@ -84,10 +84,18 @@ impl Node {
 
     /// Returns why no entries of an environment's calls are made.
     pub(super) fn entry_stop(&self, environment: Environment) -> Option<NotBegun> {
-        if self.watched.lacks_what_was_before(environment) {
+        if self.is_doubted(environment) {
             return Some(NotBegun::StoreAway);
         }
         self.entries.is_kept_from(environment).then_some(NotBegun::AuditAway)
+    }
+}
+
+impl Node {
+    /// Whether nothing may be sent by what the journal has of an environment: it lacks what was before, or somebody changed what
+    /// it got.
+    pub(super) fn is_doubted(&self, environment: Environment) -> bool {
+        self.watched.lacks_what_was_before(environment) || self.contradictions.are_enough(environment)
     }
 }
 

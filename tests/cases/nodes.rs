@@ -175,7 +175,7 @@ fn what_a_killed_gate_was_sending_is_in_doubt_at_the_other_after_its_lease() {
     let quick = |node: &str| {
         let setup = setup(&upstream, &redis.url(), node).timeout_ms("connect_ms", 200);
         let setup = setup.timeout_ms("tls_handshake_ms", 200).timeout_ms("write_ms", 200);
-        setup.timeout_ms("answer_ms", 1_000).start()
+        setup.timeout_ms("answer_ms", 1_000).start().ready()
     };
     let (left, right) = (quick("left"), quick("right"));
     let call = swap();
