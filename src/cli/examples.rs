@@ -175,7 +175,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
              --reason 'its machine burnt'",
         ],
     ),
-    ("nodes gone", &["sluice nodes gone gate-2/7 --environment production --reason 'its disk is destroyed'"]),
+    (
+        "nodes gone",
+        &[
+            "sluice nodes gone gate-2/3d0e0f5c7a1b49d28e6f0a9b8c7d6e5f --environment production --reason 'its disk is destroyed'",
+        ],
+    ),
     ("serve", &["sluice serve", "sluice serve --config gate-1/sluice.toml"]),
     ("sessions end", &["sluice sessions end anna --reason 'a lost phone'"]),
     ("simulate", &["sluice simulate", "sluice simulate --triggers"]),

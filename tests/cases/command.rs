@@ -254,6 +254,7 @@ fn check_names_settings_that_let_money_go_another_way() {
         .set("redis", "url", "redis://redis.example:6379/0")
         .set_raw("redis", "allow_unsafe", "true")
         .set_raw("audit", "production_bytes", "0")
+        .set("telemetry", "otlp", "http://collector.example:4318")
         .set("store", "kind", "redis")
         .set("store", "node", "gate-1");
     let file = setup.write();
@@ -264,6 +265,7 @@ fn check_names_settings_that_let_money_go_another_way() {
         "`sandbox.upstream` is `production.upstream`",
         "`redis.allow_unsafe`: a Redis that may evict",
         "`audit.production_bytes` is 0",
+        "`telemetry.otlp` is plain HTTP to another machine",
         "`redis.url` is without TLS to another machine",
     ] {
         assert!(text.contains(told), "{told}: {text}");

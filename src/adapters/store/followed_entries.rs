@@ -33,10 +33,10 @@ pub struct FollowedDigest {
 
 /// Digests of the newest entries of each environment.
 #[derive(Debug, Default)]
-pub(super) struct FollowedEntries(Mutex<BTreeMap<Environment, Followed>>);
+pub(super) struct FollowedEntries(Mutex<BTreeMap<Environment, NewestEntries>>);
 
 #[derive(Debug, Default)]
-struct Followed {
+struct NewestEntries {
     /// The number behind which all entries are known here, one after the other.
     behind: u64,
     entries: VecDeque<Fingerprint>,
@@ -49,7 +49,7 @@ struct Followed {
     loss: Option<StoreTime>,
 }
 
-impl Followed {
+impl NewestEntries {
     fn last(&self) -> u64 {
         self.behind.saturating_add(self.entries.len() as u64)
     }
@@ -99,7 +99,7 @@ impl Followed {
 }
 
 impl FollowedEntries {
-    fn of(&self) -> MutexGuard<'_, BTreeMap<Environment, Followed>> {
+    fn of(&self) -> MutexGuard<'_, BTreeMap<Environment, NewestEntries>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +110,7 @@ impl FollowedEntries {
 
     /// Begins with the newest entries of a journal, all of one environment.
     pub fn begin(&self, environment: Environment, entries: &[Outstanding]) {
-        let mut begun = Followed::default();
+        let mut begun = NewestEntries::default();
         entries.iter().for_each(|entry| begun.add(entry));
         let mut all = self.of();
         let followed = all.entry(environment).or_default();

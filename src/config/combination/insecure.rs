@@ -7,7 +7,7 @@ use crate::base::finding::Severity;
 use crate::base::ids::Environment;
 use crate::base::key_bytes::key_bytes;
 use crate::config::fault::{SettingFault, SettingPlace};
-use crate::config::meant::{Loosening, UpstreamConfig};
+use crate::config::meant::{CredentialSource, Loosening, UpstreamConfig};
 use crate::config::url;
 use crate::config::written::{WrittenConfig, WrittenIssuer};
 
@@ -27,6 +27,8 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(forgetful_store(written));
     wrong.extend(key_that_anybody_guesses(written));
     wrong.extend(no_disk_for_production(written));
+    wrong.extend(one_credential_for_both(written));
+    wrong.extend(traces_in_the_clear(written));
     for environment in Environment::ALL {
         wrong.extend(upstream_is_this_gate(environment, written));
     }
@@ -156,6 +158,29 @@ fn key_that_anybody_guesses(written: &WrittenConfig) -> Option<Wrong> {
     let text = "`store.seal_key` is the same byte 32 times: whoever tries that reads bank data, and can plant records";
     let remedy = "create a key with `openssl rand -hex 32`, and replace this one as `rotate.md` says";
     is_one_byte.then(|| insecure(&key.place, text.to_owned(), remedy))
+}
+
+/// Checks that the sandbox does not get the token that moves money.
+fn one_credential_for_both(written: &WrittenConfig) -> Option<Wrong> {
+    let (production, sandbox) = (written.production.credential.as_ref()?, written.sandbox.credential.as_ref()?);
+    let text =
+        "`sandbox.credential` is `production.credential`: the provider's sandbox gets the token that moves money";
+    let remedy = "set `sandbox.credential` to a token of the sandbox";
+    let is_same = match (&production.value, &sandbox.value) {
+        (CredentialSource::Given(one), CredentialSource::Given(other)) => one.reveal() == other.reveal(),
+        (CredentialSource::File(one), CredentialSource::File(other)) => one == other,
+        _ => false,
+    };
+    is_same.then(|| insecure(&sandbox.place, text.to_owned(), remedy))
+}
+
+/// Checks that traces are encrypted on their way to another machine.
+fn traces_in_the_clear(written: &WrittenConfig) -> Option<Wrong> {
+    let otlp = written.otlp.as_ref().filter(|_| written.otlp_authorization.is_none())?;
+    let text =
+        "`telemetry.otlp` is plain HTTP to another machine: anyone on the network path reads what is called, and when";
+    (!url::is_safe(&otlp.value))
+        .then(|| insecure(&otlp.place, text.to_owned(), "use `https://`, or a collector on this machine"))
 }
 
 /// Checks that sandbox cannot fill the disk that production needs.
