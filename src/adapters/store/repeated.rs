@@ -69,9 +69,9 @@ impl ReadEntry {
         })
     }
 
-    /// An entry whose steps were made before.
-    pub fn copied() -> ReadEntry {
-        ReadEntry(Err(RepeatedCommit::Copied))
+    /// The same of an entry whose steps were made before.
+    pub fn of_a_copy(self) -> ReadEntry {
+        ReadEntry(self.0.and(Err(RepeatedCommit::Copied)))
     }
 }
 

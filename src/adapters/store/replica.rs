@@ -383,7 +383,7 @@ impl Replica {
     fn follows(&self, entry: &Outstanding, read: ReadEntry) -> ReadEntry {
         let is_copy = self.followed.made_before(entry).is_some();
         self.followed.add(entry);
-        if is_copy { ReadEntry::copied() } else { read }
+        if is_copy { read.of_a_copy() } else { read }
     }
 }
 
