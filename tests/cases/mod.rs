@@ -27,6 +27,7 @@ mod following;
 mod gaps;
 mod guarantees;
 mod guide;
+mod hanging_files;
 mod hangup;
 mod heads;
 mod histories;
