@@ -15,6 +15,7 @@ mod cores;
 mod costs;
 mod created;
 mod damaged;
+mod damaged_store;
 mod demo;
 mod doctor;
 mod drift;
@@ -47,6 +48,7 @@ pub(super) mod nodes;
 mod older_journals;
 mod once;
 #[cfg(target_arch = "x86_64")]
+mod other_seal_key;
 mod own_clocks;
 mod parameters;
 mod passage;

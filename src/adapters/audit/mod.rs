@@ -66,7 +66,7 @@ pub use backwards::{FilePosition, ReadBudget, Skip, line_at, read_backwards};
 pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{
     AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, journal_id_file, lock_file, manifest_files,
-    named,
+    named, seal_keys_file,
 };
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
