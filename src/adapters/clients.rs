@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::adapters::regular_file::{read_regular, read_regular_aside};
 use crate::base::ids::Environment;
 use crate::config::{ClientsConfig, Revocations};
 use crate::ports::Clock;
@@ -88,7 +89,7 @@ impl Clients {
         }
         let (names, roots) = (roots.subjects(), Arc::new(roots));
         let read = |path: &PathBuf| {
-            let content = std::fs::read(path).map_err(|error| error.to_string());
+            let content = read_regular(path).map_err(|error| error.to_string());
             let read = content.and_then(|content| Revocations::read(&content, &authorities).map_err(|f| f.to_string()));
             read.map_err(|why| format!("`{}`: {why}", path.display()))
         };
@@ -155,7 +156,7 @@ impl Clients {
     /// Reads the lists again if they have changed; the last good ones stay while the new ones cannot be used.
     pub async fn reload(&self) {
         let Some(path) = &self.revoked else { return };
-        let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
+        let read = read_regular_aside(path).await.map_err(|error| error.to_string());
         let taken = read.and_then(|content| self.take(&content));
         if let Err(why) = taken {
             tracing::error!(environment = %self.environment, why, "the lists of revoked certificates cannot be used; the last good ones stay in use: correct the files");

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use thiserror::Error;
 use tokio::time::sleep;
 
+use crate::adapters::regular_file::{read_regular, read_regular_aside};
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::config::{CredentialConfig, CredentialSource, credential_in};
@@ -45,7 +46,7 @@ impl Credential {
                 CredentialKind::Given(Arc::new(secret.clone()))
             }
             CredentialConfig::Inject(CredentialSource::File(path)) => {
-                let read = std::fs::read(path).map_err(|error| error.to_string()).and_then(usable);
+                let read = read_regular(path).map_err(|error| error.to_string()).and_then(usable);
                 let secret = read.map_err(|why| CredentialError { environment, path: path.clone(), why })?;
                 CredentialKind::File { path: path.clone(), current: ArcSwap::from_pointee(secret) }
             }
@@ -84,7 +85,7 @@ impl Credential {
     /// Checks the file once.
     pub async fn reload(&self) {
         let CredentialKind::File { path, current } = &self.kind else { return };
-        let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
+        let read = read_regular_aside(path).await.map_err(|error| error.to_string());
         match read.and_then(usable) {
             Ok(secret) if secret != **current.load() => {
                 current.store(Arc::new(secret));

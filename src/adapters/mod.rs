@@ -15,6 +15,7 @@ pub mod policies;
 pub mod random;
 pub mod rate;
 pub mod redis;
+pub mod regular_file;
 pub mod store;
 pub mod supervisor;
 pub mod unsettled_outcomes;

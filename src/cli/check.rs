@@ -9,8 +9,11 @@ use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
 use super::{ExitReason, Loaded, Sources, in_folder, print, read_contract};
 use crate::adapters::clock::SystemClock;
+use crate::adapters::store::seal_check::SealCheck;
+use crate::adapters::store::sealed::{SealingKey, Seals};
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::completeness;
+use crate::config::Config;
 use crate::ports::Clock as _;
 
 /// Check configuration, contract and policies, and report every error and warning
@@ -63,10 +66,19 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
             let odd = loaded.folder.oddities(&loaded.policies.policies, SystemClock.now());
             let exposed = exposed_files(&loaded);
             let shared = shared_request_ids(&loaded, &sources.config_file());
-            loaded.warnings.into_iter().chain(odd).chain(exposed).chain(shared).collect()
+            let other_key = other_seal_key(&loaded.config, &sources.config_file());
+            loaded.warnings.into_iter().chain(odd).chain(exposed).chain(shared).chain(other_key).collect()
         }
         Err(findings) => findings,
     }
+}
+
+/// Returns an error for a seal key that is another one than that of its id.
+fn other_seal_key(config: &Config, file: &Path) -> Option<Finding> {
+    let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
+    let seals = Seals::new(keys.collect::<Result<_, _>>().ok()?);
+    let error = SealCheck::of(config, &seals).compare().err()?;
+    Some(Finding::error(&file.display().to_string(), format!("`store.seal_key`: {error}")))
 }
 
 /// Recommends prefixes where the rules let several callers pay: one could take another's requestId first.

@@ -8,6 +8,7 @@ mod refusals;
 mod replicas;
 mod report;
 mod running;
+mod seal_keys;
 mod surroundings;
 mod witnesses;
 
@@ -21,19 +22,21 @@ use tokio::runtime::Runtime;
 
 use self::money::check_money;
 use self::report::{DoctorReport, NodeState};
+use self::seal_keys::{sealed, seals};
+use self::surroundings::DAMAGED;
 use super::output::OutputFormat;
 use super::{ExitReason, Sources, print, read_config};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::{FenceStop, ShardConnections};
 use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
-use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
+use crate::adapters::store::sealed::Sealed;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::config::{Config, RedisConfig, StoreKind};
 use crate::ledger::{StoreFault, StoreTime, WriteRefusal};
 use crate::node::node_facts::{NodeFacts, journals_begin};
-use crate::ports::{Clock as _, Store};
+use crate::ports::Clock as _;
 use crate::telemetry::Metrics;
 
 /// How long to wait for a Redis.
@@ -149,6 +152,7 @@ async fn check_redis(
     if redis.fence().open_at(Environment::Production, SystemClock.elapsed()) == Err(FenceStop::Unnamed) {
         report.find(&format!("{}: gates do not pay", FenceStop::Unnamed.text()), START_SENTINELS);
     }
+    seal_keys::are_right(config, report)?;
     let store = RedisStore::new(redis.clone()).with_seals(seals(config)?);
     let sealed = sealed(Arc::new(RedisStore::new(redis.clone())), config)?;
     for environment in report.environments.clone() {
@@ -197,7 +201,12 @@ async fn check_embedded(config: &Config, policies: Option<&str>, report: &mut Do
         return Ok(());
     }
     let options = Options { seals: seals(config)?, ..Options::default() };
+    let is_right = seal_keys::are_right(config, report)?;
     match Embedded::open(folder, Arc::new(SystemClock), options) {
+        Ok(_) if !is_right => {
+            report.store = format!("`{}`, not read: `store.seal_key` is another key", folder.display());
+            report.environments.clone().into_iter().for_each(|environment| report.money(environment, false));
+        }
         Ok(store) => {
             let state = surroundings::check_content(&store, report);
             let killed = "; its gate was killed, so its last calls may be in the journal alone";
@@ -206,6 +215,10 @@ async fn check_embedded(config: &Config, policies: Option<&str>, report: &mut Do
             report.find("no gate serves from this store: no call is answered", START_ONE);
             let sealed = sealed(Arc::new(store), config)?;
             for environment in report.environments.clone() {
+                if state == DAMAGED {
+                    report.money(environment, false);
+                    continue;
+                }
                 let checked = check_money(&sealed, environment, report).await;
                 report_fault(checked.map(|_| ()), environment, report);
                 report.money(environment, false);
@@ -218,6 +231,11 @@ async fn check_embedded(config: &Config, policies: Option<&str>, report: &mut Do
             running::check(config, policies, report).await;
             console_listener::check(config, report).await;
         }
+        Err(OpenError::Damaged(why)) => {
+            report.store = format!("`{}`, {DAMAGED}; no gate serves from it", folder.display());
+            surroundings::find_damage(&why, report);
+            report.environments.clone().into_iter().for_each(|environment| report.money(environment, false));
+        }
         Err(error) => {
             report.store = "cannot be opened".to_owned();
             report.find(
@@ -228,16 +246,6 @@ async fn check_embedded(config: &Config, policies: Option<&str>, report: &mut Do
     }
     surroundings::check_disks(config, report);
     Ok(())
-}
-
-fn sealed(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<Sealed> {
-    Ok(Sealed::new(store, seals(config)?))
-}
-
-fn seals(config: &Config) -> anyhow::Result<Seals> {
-    let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
-    let keys = keys.collect::<Result<Vec<_>, _>>().map_err(|error| anyhow!("`store.seal_key`: {error}"))?;
-    Ok(Seals::new(keys).accepting_plain(config.store.allow_plain))
 }
 
 fn report_fault(checked: Result<(), StoreFault>, environment: Environment, report: &mut DoctorReport) {

@@ -8,6 +8,7 @@ mod audit;
 mod check;
 mod config_file;
 mod confirm;
+mod contract_folder;
 mod conformance;
 mod console;
 mod create_store;
@@ -59,9 +60,11 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 use ring::signature::Ed25519KeyPair;
 use zeroize::Zeroizing;
 
+use self::contract_folder::{folders_of, schema_files};
 use crate::adapters::machine::forbid_core_dumps;
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::random;
+use crate::adapters::regular_file::read_regular;
 use crate::base::digest::Fingerprint;
 use crate::base::ed25519;
 use crate::base::finding::Finding;
@@ -305,7 +308,7 @@ impl Sources {
 /// Returns access to the environment and the files of this process.
 pub fn world<'w>() -> ConfigWorld<'w> {
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
-    ConfigWorld { environment, read_file: &|path| fs::read(path), is_folder: &|path| fs::read_dir(path).is_ok() }
+    ConfigWorld { environment, read_file: &read_regular, is_folder: &|path| fs::read_dir(path).is_ok() }
 }
 
 /// Reads a contract and checks that it is complete. The built-in contract was checked when it was built in.
@@ -327,41 +330,15 @@ pub fn read_contract(folder: Option<&Path>, enable: &[String]) -> Result<(Schema
 
 /// Reads the JSON files of a contract folder and its subfolders.
 pub fn read_schemas(folder: &Path) -> Result<SchemaFiles, Finding> {
-    let mut files = SchemaFiles::default();
-    gather(folder, "", &mut files).map_err(|error| {
+    schema_files(folder).map_err(|error| {
         Finding::error(&folder.display().to_string(), format!("the contract cannot be read: {error}"))
             .remedy("name a folder that contains `openapi.json` and the schema files that it refers to")
-    })?;
-    Ok(files)
-}
-
-/// Returns a folder with all its subfolders and files.
-fn folders_of(folder: Option<&Path>) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = folder.map(Path::to_owned).into_iter().collect();
-    let mut at = 0;
-    while let Some(entries) = all.get(at).map(fs::read_dir) {
-        all.extend(entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())));
-        at += 1;
-    }
-    all
-}
-
-fn gather(folder: &Path, prefix: &str, files: &mut SchemaFiles) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if path.is_dir() {
-            gather(&path, &format!("{prefix}{name}/"), files)?;
-        } else if name.ends_with(".json") {
-            files.insert(&format!("{prefix}{name}"), fs::read(&path)?);
-        }
-    }
-    Ok(())
+    })
 }
 
 fn read_config(file: &Path) -> Result<config::ConfigReading, Vec<Finding>> {
     let name = file.display().to_string();
-    let text = fs::read(file).map_err(|error| {
+    let text = read_regular(file).map_err(|error| {
         vec![
             Finding::error(&name, format!("the configuration cannot be read: {error}"))
                 .remedy("name the file with `--config FILE`, or write a first configuration with `sluice init`"),

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use super::embedded_start::{REACH_NOTE, UnverifiedStore, open_store};
+use super::embedded_start::{REACH_NOTE, UnverifiedStore, open_store, or_empty};
 use super::node_settings::{audit_settings, clock_watch, entry_room, hold_room, outlets, terms};
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
@@ -27,6 +27,7 @@ use crate::adapters::store::embedded::OpenError;
 use crate::adapters::store::measured::Measured;
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::replica::Replica;
+use crate::adapters::store::seal_check::SealCheck;
 use crate::adapters::store::sealed::{JournalledRecords, Sealed, SealingKey, Seals};
 use crate::adapters::store::snapshot::SnapshotSource;
 use crate::adapters::supervisor::Supervisor;
@@ -94,6 +95,8 @@ pub(super) fn open(
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let seal_keys: Vec<SealingKey> = seal_keys.collect::<Result<_, _>>().map_err(OpenNodeError::SealKey)?;
     let seals = Seals::new(seal_keys).accepting_plain(config.store.allow_plain);
+    let seal_check = SealCheck::of(config, &seals);
+    seal_check.compare().map_err(OpenNodeError::OtherSealKey)?;
     if seals.takes_plain() {
         tracing::warn!(
             "records in plain text are taken, although `store.seal_key` is set: remove `store.allow_plain` when the store is taken over"
@@ -113,7 +116,7 @@ pub(super) fn open(
         StoreKind::Embedded => None,
         StoreKind::Redis => {
             let folder = config.audit.folder.join(format!("replica-{node}"));
-            let open = || Replica::open(&folder, seals.clone());
+            let open = || or_empty(&folder, || Replica::open(&folder, seals.clone()));
             let replica = when_free(config, services, open, |error| matches!(error, OpenError::Locked(_)));
             Some(Arc::new(replica.map_err(OpenNodeError::Store)?))
         }
@@ -241,6 +244,7 @@ pub(super) fn open(
                 }
                 return;
             }
+            seal_check.keep();
             open.send_replace(true);
             node.watched.starts(None);
             drop(report);

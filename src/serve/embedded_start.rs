@@ -1,15 +1,17 @@
 //! Verifies the embedded store beside a start: that reads its whole content, and reads need no store.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
 use super::embedded_store::{belongs_here, lacks_commits, made_whole};
 use super::open_node_error::OpenNodeError;
-use crate::adapters::audit::{AuditFiles, is_copy, keep_original};
+use crate::adapters::audit::{AuditFiles, audit_files, is_copy, keep_original};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
 use crate::adapters::store::opening::OpeningStore;
+use crate::adapters::store::rebuild::keep_aside;
 use crate::adapters::store::sealed::Seals;
 use crate::config::Config;
 use crate::ledger::StoreFault;
@@ -32,8 +34,25 @@ pub(super) struct UnverifiedStore {
 
 /// Opens the file of the configured store.
 pub(super) fn open_store(config: &Config, seals: &Seals) -> Result<Embedded, OpenError> {
+    let folder = &config.store.folder;
     let options = Options { seals: seals.clone(), trusts_clock: false, ..Options::default() };
-    Embedded::open(&config.store.folder, Arc::new(SystemClock), options)
+    let open = || Embedded::open(folder, Arc::new(SystemClock), options.clone());
+    let files = audit_files(&config.audit.folder).unwrap_or_default();
+    // Without a journal, the damaged file is all that is left.
+    if files.iter().any(|file| file.node == config.store.node) { or_empty(folder, open) } else { open() }
+}
+
+/// Opens a database; where its file is damaged, it stays under another name, and an empty one is opened: from then on, the
+/// database counts as lost.
+pub(super) fn or_empty<T>(folder: &Path, open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    match open() {
+        Err(OpenError::Damaged(why)) => {
+            let aside = keep_aside(folder).map_err(|fault| OpenError::Database(fault.to_string()))?;
+            tracing::error!(why, kept = %aside.display(), "a database is damaged; it is built anew from the journal");
+            open()
+        }
+        opened => opened,
+    }
 }
 
 impl UnverifiedStore {
@@ -46,9 +65,11 @@ impl UnverifiedStore {
         seals: &Seals,
     ) -> Result<UnverifiedStore, OpenNodeError> {
         let stood = audit.stood();
-        if !lacks_commits(&store, runtime, stood)? {
-            belongs_here(&store, config, runtime, stood)?;
-        }
+        // A damaged file is found again when its content is verified.
+        unless_damaged(lacks_commits(&store, runtime, stood).and_then(|lacks| match lacks {
+            true => Ok(()),
+            false => belongs_here(&store, config, runtime, stood),
+        }))?;
         let journal = JournalAtStart {
             highest: stood.clone(),
             is_needed: store.needs_journal(),
@@ -81,6 +102,7 @@ impl UnverifiedStore {
         Ok(())
     }
 
+    /// Verifies it on a thread that may block.
     fn verify(self, runtime: &Handle) -> Result<(), OpenNodeError> {
         let UnverifiedStore { store, config, journal, seals, opening, .. } = self;
         let stood = journal.highest;
@@ -92,5 +114,12 @@ impl UnverifiedStore {
         tracing::info!(millis, "the content of the store is verified");
         opening.opens(Arc::new(store));
         Ok(())
+    }
+}
+
+fn unless_damaged(read: Result<(), OpenNodeError>) -> Result<(), OpenNodeError> {
+    match read {
+        Err(OpenNodeError::Unreadable(StoreFault::Broken(_))) => Ok(()),
+        read => read,
     }
 }

@@ -15,6 +15,9 @@ use crate::ports::Store as _;
 use crate::stations::claim::{self, Freeze};
 use crate::telemetry::PROGRESS_INTERVAL;
 
+/// Why money closes where nobody knows what a damaged store had beyond its journal.
+const DAMAGED_AHEAD: &str = "the file of the store is damaged, and the journal ends before it";
+
 /// Whether the store ends before its journal.
 pub(super) fn lacks_commits(store: &Embedded, runtime: &Handle, stood: &Highest) -> Result<bool, OpenNodeError> {
     for environment in Environment::ALL {
@@ -28,7 +31,7 @@ pub(super) fn lacks_commits(store: &Embedded, runtime: &Handle, stood: &Highest)
 
 /// Returns the opened store, whose content is what gates made of it. `stood` has the highest numbers of the journal: a store
 /// that ends before them lost commits, and is replaced by one that is built from the journal. So is one whose content was
-/// changed; where the journal ends before it, money closes instead.
+/// changed, or whose file is damaged; where the journal ends before it, money closes instead, or as well.
 pub(super) fn made_whole(
     store: Embedded,
     config: &Config,
@@ -37,13 +40,72 @@ pub(super) fn made_whole(
     seals: &Seals,
     open: impl Fn() -> Result<Embedded, OpenError>,
 ) -> Result<Embedded, OpenNodeError> {
-    let (mut lacks, mut is_ahead) = (false, false);
+    let Some(NumbersCompared { lacks, is_ahead }) = reached(&store, runtime, stood)? else {
+        return replaced(store, config, seals, open);
+    };
+    let verdict = store.verify_content().map_err(OpenNodeError::Unreadable)?;
+    let (store, is_writable) = match store.takes_transactions() {
+        Ok(is_writable) => (store, is_writable),
+        // The disk fails: what is on it can be read, and the store tells of it while it runs.
+        Err(fault) => {
+            tracing::warn!(%fault, "the store takes no transaction");
+            drop(store);
+            (open().map_err(OpenNodeError::Store)?, true)
+        }
+    };
+    if verdict == ContentVerdict::Damaged || !is_writable {
+        let store = replaced(store, config, seals, open)?;
+        if is_ahead {
+            close_incomplete(&store, config, runtime, seals, DAMAGED_AHEAD).map_err(OpenNodeError::Unreadable)?;
+        }
+        return Ok(store);
+    }
+    let store = if lacks {
+        let store = match taken_in(store, config, runtime, stood, (verdict, &open))? {
+            Ok(whole) => return Ok(whole),
+            Err(unfit) => unfit,
+        };
+        tracing::error!("the store is built anew from the journal; the old file stays beside it");
+        store
+    } else {
+        if is_content_authentic(&store, runtime, verdict).map_err(OpenNodeError::Unreadable)? {
+            return Ok(store);
+        }
+        if is_ahead {
+            let why = format!("{}, and the journal ends before it", store.told_of_change());
+            close_incomplete(&store, config, runtime, seals, &why).map_err(OpenNodeError::Unreadable)?;
+            return Ok(store);
+        }
+        let why = store.told_of_change();
+        tracing::error!(why, "the store is built anew from the journal; the old file stays beside it");
+        store
+    };
+    // The file must be closed before it can be replaced.
+    drop(store);
+    built_anew(config, seals, open)
+}
+
+/// How a store stands to the highest numbers of its journal.
+struct NumbersCompared {
+    lacks: bool,
+    is_ahead: bool,
+}
+
+/// Compares a store with the highest numbers of its journal; `None` where its file is damaged.
+fn reached(store: &Embedded, runtime: &Handle, stood: &Highest) -> Result<Option<NumbersCompared>, OpenNodeError> {
+    let mut reached = NumbersCompared { lacks: false, is_ahead: false };
     for environment in Environment::ALL {
         let highest = stood.get(&environment).copied().unwrap_or_default();
-        let last = runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?.as_u64();
-        is_ahead |= last > highest;
+        let last = match runtime.block_on(store.last(environment)) {
+            Err(StoreFault::Broken(why)) => {
+                tracing::error!(why, "the file of the store is damaged");
+                return Ok(None);
+            }
+            last => last.map_err(OpenNodeError::Unreadable)?.as_u64(),
+        };
+        reached.is_ahead |= last > highest;
         if last < highest {
-            lacks = true;
+            reached.lacks = true;
             tracing::warn!(
                 %environment,
                 store = last,
@@ -52,37 +114,27 @@ pub(super) fn made_whole(
             );
         }
     }
-    let store = if lacks {
-        let store = match taken_in(store, config, runtime, stood, &open)? {
-            Ok(whole) => return Ok(whole),
-            Err(unfit) => unfit,
-        };
-        tracing::error!("the store is built anew from the journal; the old file stays beside it");
-        store
-    } else {
-        if is_content_authentic(&store, runtime).map_err(OpenNodeError::Unreadable)? {
-            return Ok(store);
-        }
-        if is_ahead {
-            close_changed(&store, config, runtime, seals).map_err(OpenNodeError::Unreadable)?;
-            return Ok(store);
-        }
-        let why = store.told_of_change();
-        tracing::error!(why, "the store is built anew from the journal; the old file stays beside it");
-        store
-    };
-    built_anew(store, config, seals, open)
+    Ok(Some(reached))
 }
 
-/// Builds the store from the journal alone.
-fn built_anew(
+/// Puts another store in the place of one whose file is damaged.
+fn replaced(
     store: Embedded,
     config: &Config,
     seals: &Seals,
     open: impl Fn() -> Result<Embedded, OpenError>,
 ) -> Result<Embedded, OpenNodeError> {
-    // The file must be closed before it can be replaced.
+    tracing::error!("the file of the store is damaged and stays beside it; the store is built anew from the journal");
     drop(store);
+    built_anew(config, seals, open)
+}
+
+/// Builds the store from the journal alone. No process has its file open.
+fn built_anew(
+    config: &Config,
+    seals: &Seals,
+    open: impl Fn() -> Result<Embedded, OpenError>,
+) -> Result<Embedded, OpenNodeError> {
     let mut told = 0;
     let (journal, node) = (&config.audit.folder, &config.store.node);
     let met = met_store(journal, node, Environment::Production).and_then(|id| InstallationId::parse(&id));
@@ -96,11 +148,17 @@ fn built_anew(
         }
     });
     let rebuilt = rebuilt.map_err(|fault| OpenNodeError::Rebuild(fault.to_string()))?;
-    tracing::warn!(
-        commits = rebuilt.commits,
-        is_whole = rebuilt.is_whole(),
-        "the store was built from the journal; only the sessions of people are lost"
-    );
+    let (commits, is_whole) = (rebuilt.commits, rebuilt.is_whole());
+    match is_whole {
+        true => {
+            tracing::warn!(
+                commits,
+                is_whole,
+                "the store was built from the journal; only the sessions of people are lost"
+            );
+        }
+        false => tracing::warn!(commits, is_whole, "the store was built from what the journal has, which is not all"),
+    }
     for environment in Environment::ALL {
         if let Some(why) = rebuilt.what_is_missing(environment) {
             tracing::error!(
@@ -123,11 +181,10 @@ fn taken_in(
     config: &Config,
     runtime: &Handle,
     stood: &Highest,
-    open: impl Fn() -> Result<Embedded, OpenError>,
+    (verdict, open): (ContentVerdict, impl Fn() -> Result<Embedded, OpenError>),
 ) -> Result<Result<Embedded, Embedded>, OpenNodeError> {
     let (journal, node) = (&config.audit.folder, &config.store.node);
-    let is_whole = store.verify_content().map_err(OpenNodeError::Unreadable)? == ContentVerdict::Whole;
-    if !is_whole || is_copy(journal, node) {
+    if verdict != ContentVerdict::Whole || is_copy(journal, node) {
         return Ok(Err(store));
     }
     let commits = match store.catch_up(journal, node) {
@@ -150,10 +207,10 @@ fn taken_in(
 
 /// Whether the store is as gates left it. A new one is, and one that was imported or restored is closed for money until
 /// people know what it holds.
-fn is_content_authentic(store: &Embedded, runtime: &Handle) -> Result<bool, StoreFault> {
-    match store.verify_content()? {
+fn is_content_authentic(store: &Embedded, runtime: &Handle, verdict: ContentVerdict) -> Result<bool, StoreFault> {
+    match verdict {
         ContentVerdict::Whole => return Ok(true),
-        ContentVerdict::Changed => return Ok(false),
+        ContentVerdict::Changed | ContentVerdict::Damaged => return Ok(false),
         ContentVerdict::Unsummed => {}
     }
     for environment in Environment::ALL {
@@ -166,10 +223,14 @@ fn is_content_authentic(store: &Embedded, runtime: &Handle) -> Result<bool, Stor
     store.adopt_content().map(|()| true)
 }
 
-/// Closes money where the content was changed and the journal does not have all of it.
-fn close_changed(store: &Embedded, config: &Config, runtime: &Handle, seals: &Seals) -> Result<(), StoreFault> {
-    let why = format!("{}, and the journal ends before it", store.told_of_change());
-    let why = why.as_str();
+/// Closes money where the content was changed or lost, and the journal does not have all of it.
+fn close_incomplete(
+    store: &Embedded,
+    config: &Config,
+    runtime: &Handle,
+    seals: &Seals,
+    why: &str,
+) -> Result<(), StoreFault> {
     tracing::error!(
         why,
         "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \

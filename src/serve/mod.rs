@@ -9,7 +9,7 @@
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
 //! | `lookups` | the workers that read upstream's lists: for unknown outcomes, and to follow payments |
 //! | `start_policies` | the policies that a start begins with |
-//! | `reload`, `reloadable`, `file_watch` | reload changed files, all or nothing |
+//! | `reload`, `reading_again`, `reloadable`, `file_watch` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
 //! | `probes` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`, on a listener of their own |
 //! | `retire` | takes the place of a gate that is gone for good, once, and hands its journal over |
@@ -29,6 +29,7 @@ mod node_settings;
 mod open_node_error;
 pub mod process;
 pub mod probes;
+mod reading_again;
 mod reload;
 mod reloadable;
 pub mod retire;

@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::adapters::audit::OpenFault;
 use crate::adapters::redis::NotReady;
 use crate::adapters::store::embedded::OpenError;
+use crate::adapters::store::seal_check::SealCheckError;
 use crate::adapters::store::sealed::SealingKeyError;
 use crate::ledger::{InstallationId, StoreFault};
 use crate::node::journalling::RecoverError;
@@ -37,6 +38,8 @@ pub enum OpenNodeError {
     Redis(NotReady),
     #[error("`store.seal_key`: {0}")]
     SealKey(SealingKeyError),
+    #[error("`store.seal_key`: {0}")]
+    OtherSealKey(SealCheckError),
     #[error("`audit.checkpoint_key` is not an Ed25519 key in PEM; make one with `sluice audit key`")]
     CheckpointKey,
     #[error("{0}")]

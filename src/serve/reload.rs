@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::file_watch::{FileWatch, FilesStamp, stamp_files};
+use super::reading_again::{LateRead, READ_DEADLINE};
 use super::reloadable::{ReloadableParts, settings_needing_restart};
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::supervisor::Supervisor;
@@ -128,16 +129,17 @@ impl Reload {
         if let Some(found) = self.unbegun.take() {
             self.begin_now(found).await;
         }
-        let mut watch = FileWatch { read: seen, last: seen };
+        let (mut watch, mut late) = (FileWatch { read: seen, last: seen }, LateRead::default());
         loop {
             let is_asked = tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => false,
                 () = self.asked.notified() => true,
             };
             // A write during the read is another change, found by the next check.
+            let is_asked = is_asked || late.has_ended();
             if watch.is_due(self.stamp().await, is_asked) {
                 self.supervisor.reloading();
-                self.reload().await;
+                self.reload(&mut late).await;
                 self.supervisor.ready();
                 if is_asked {
                     self.reloadable.reload_files().await;
@@ -152,14 +154,11 @@ impl Reload {
         tokio::task::spawn_blocking(move || stamp_files(&folder, &files)).await.ok().flatten()
     }
 
-    async fn reload(&mut self) {
+    async fn reload(&mut self, late: &mut LateRead) {
         let ReadAgain(read) = self.read_again.clone();
-        match tokio::task::spawn_blocking(move || read()).await {
-            Ok(Ok(read)) => self.apply(read).await,
-            Ok(Err(findings)) => self.keep_current_state(&findings),
-            Err(error) => {
-                self.keep_current_state(&[Finding::error("", format!("the configuration could not be read: {error}"))])
-            }
+        match late.read_within(READ_DEADLINE, move || read()).await {
+            Ok(read) => self.apply(read).await,
+            Err(findings) => self.keep_current_state(&findings),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Audit files that were moved to an archive, and the snapshot that stands for them.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use sluice::adapters::audit::audit_files;
@@ -116,6 +117,43 @@ fn a_redis_and_a_replica_are_rebuilt_from_the_snapshot_and_the_files_behind_it()
     stands_as_it_stood(&gate, &paid);
 }
 
+/// A name that leads to the audit folder, or to a file of it, is no archive: the original would be the copy that stays.
+#[test]
+fn an_archive_that_is_the_journal_itself_removes_nothing() {
+    let upstream = Upstream::start();
+    let gate = small_files(Setup::of(&upstream)).start();
+    pay_until_a_snapshot_is_named(&gate);
+    let folder = gate.path(FOLDER);
+    let _stopped = gate.end();
+    let names = || audit_files(&folder).unwrap().into_iter().map(|file| file.path).collect::<Vec<_>>();
+    let before = names();
+    let root = folder.parent().unwrap();
+    symlink(&folder, root.join("link")).unwrap();
+    for same in [folder.clone(), root.join("link"), folder.join("../sluice-audit")] {
+        let (code, text) = run(&["audit", "archive", folder.to_str().unwrap(), "--to", same.to_str().unwrap()]);
+        assert!(code == 1 && text.contains("is the audit folder itself"), "{code} {text}");
+        assert_eq!(names(), before);
+    }
+    let first = before[0].file_name().unwrap();
+    for (of, link) in [("hard", fs::hard_link as fn(_, _) -> _), ("soft", |from: PathBuf, to| symlink(from, to))] {
+        let to = root.join(of);
+        fs::create_dir(&to).unwrap();
+        link(before[0].clone(), to.join(first)).unwrap();
+        let (code, text) = run(&["audit", "archive", folder.to_str().unwrap(), "--to", to.to_str().unwrap()]);
+        assert!(code == 1 && text.contains("is the file itself"), "{code} {text}");
+        assert_eq!(names(), before);
+    }
+    // A link in the place of an unfinished copy is not written through.
+    let to = root.join("archive");
+    fs::create_dir(&to).unwrap();
+    let text = fs::read(&before[0]).unwrap();
+    symlink(&before[0], to.join(format!("{}.new", first.to_str().unwrap()))).unwrap();
+    let archived = archive(&folder);
+    assert_eq!(fs::read(archived.join(first)).unwrap(), text);
+    let (code, text) = verify(&[&folder, &archived]);
+    assert_eq!(code, 0, "{text}");
+}
+
 /// Nobody knows what the archived files say: a person must look.
 #[test]
 fn a_snapshot_that_was_changed_opens_nothing() {
@@ -135,7 +173,8 @@ fn a_snapshot_that_was_changed_opens_nothing() {
     let gate = stopped.start();
     assert_eq!(told(&paid[0].send(gate.production())), "503 FROZEN unknown");
     assert_eq!(told(&swap().send(gate.production())), "503 FROZEN unknown");
-    let (code, text) = run(&["audit", "archive", folder.to_str().unwrap(), "--to", folder.to_str().unwrap()]);
+    let to = folder.parent().unwrap().join("archive");
+    let (code, text) = run(&["audit", "archive", folder.to_str().unwrap(), "--to", to.to_str().unwrap()]);
     assert!(code == 1 && text.contains("was changed"), "{text}");
     let (code, text) = verify(&[&folder]);
     assert!(code == 3 && text.contains("the snapshot was changed after it was written"), "{text}");

@@ -1,11 +1,11 @@
 //! Moves finished files of the audit log to an archive, once a snapshot stands for them.
 //!
 //! A file is copied, its copy is read again, the manifest names it, and only then it is removed. After an interruption,
-//! the same call goes on.
+//! the same call goes on. A name that leads to the file itself is no copy of it, by whatever way it leads there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -29,6 +29,10 @@ pub enum ArchiveError {
     Unfit(UnfitSnapshot),
     #[error("`{path}` exists already, with another content: name another folder", path = .0.display())]
     Taken(PathBuf),
+    #[error("`{path}` is the audit folder itself: name another folder", path = .0.display())]
+    SameFolder(PathBuf),
+    #[error("`{path}` is the file itself, and no copy of it: remove it there, or name another folder", path = .0.display())]
+    SameFile(PathBuf),
     #[error("`{path}`: {1}", path = .0.display())]
     File(PathBuf, io::Error),
 }
@@ -55,6 +59,9 @@ pub fn archive(
         let path = path.to_owned();
         move |error| ArchiveError::File(path, error)
     };
+    if to.exists() && is_same(folder, to).map_err(at(to))? {
+        return Err(ArchiveError::SameFolder(to.to_owned()));
+    }
     let newest = newest_snapshot(folder, node).map_err(at(folder))?;
     if let Some(why) = newest.unfit.first() {
         return Err(ArchiveError::Unfit(why.clone()));
@@ -152,23 +159,44 @@ fn hash_before(file: &AuditFile) -> io::Result<Hash> {
     scan(line.as_slice(), |_| {}).map(|scanned| scanned.previous)
 }
 
-/// Copies a file, and reads the copy again.
+/// Whether two names lead to one file or folder.
+fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (fs::metadata(one)?, fs::metadata(other)?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+/// Copies a file, and reads the copy again. Its bytes are in another file when this returns.
 fn copy(file: &AuditFile, to: &Path, found: &ArchivedFile) -> Result<(), ArchiveError> {
     let name = file.path.file_name().unwrap_or_default();
     let path = to.join(name);
     let failed = |error| ArchiveError::File(path.clone(), error);
     let is_whole = |path: &Path| -> io::Result<bool> { Ok(hash(path)? == found.sha256) };
     if path.exists() {
+        if is_same(&file.path, &path).map_err(failed)? {
+            return Err(ArchiveError::SameFile(path));
+        }
         return if is_whole(&path).map_err(failed)? { Ok(()) } else { Err(ArchiveError::Taken(path)) };
     }
     let mut new = path.clone().into_os_string();
     new.push(".new");
     let new = PathBuf::from(new);
-    fs::copy(&file.path, &new).and_then(|_| File::open(&new)?.sync_all()).map_err(failed)?;
+    copy_anew(&file.path, &new).map_err(failed)?;
     if !is_whole(&new).map_err(failed)? {
         return Err(ArchiveError::Damaged(new, "the copy differs from its file".to_owned()));
     }
     fs::rename(&new, &path).and_then(|()| sync(to)).map_err(failed)
+}
+
+/// Copies a file into a new one; an earlier one of that name, which may be a link, is not written through.
+fn copy_anew(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let (mut source, mut copy) = (File::open(from)?, OpenOptions::new().write(true).create_new(true).open(to)?);
+    io::copy(&mut source, &mut copy)?;
+    copy.set_permissions(source.metadata()?.permissions())?;
+    copy.sync_all()
 }
 
 fn sync(folder: &Path) -> io::Result<()> {

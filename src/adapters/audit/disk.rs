@@ -1,7 +1,7 @@
 //! The operations that the audit log needs of a disk, so that tests can use one that fails.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -43,13 +43,13 @@ struct MachineFile {
 
 impl Disk for MachineDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = options().create_new(true).open(path)?;
+        let file = locked(options().create_new(true).open(path)?)?;
         sync_folder(path)?;
         Ok(Box::new(MachineFile { file, path: path.to_owned() }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(MachineFile { file: options().open(path)?, path: path.to_owned() }))
+        Ok(Box::new(MachineFile { file: locked(options().open(path)?)?, path: path.to_owned() }))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -80,6 +80,15 @@ impl DiskFile for MachineFile {
             return Err(io::Error::other("another file is now at its path"));
         }
         Ok(own.len())
+    }
+}
+
+/// Locks a file of the journal for this process, which may have lost the lock file beside it.
+pub(super) fn locked(file: File) -> io::Result<File> {
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process writes it")),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

@@ -49,6 +49,11 @@ pub fn journal_id_file(folder: &Path, node: &NodeId) -> PathBuf {
     folder.join(format!("audit-{node}.id"))
 }
 
+/// `audit-<node>.seal-keys`
+pub fn seal_keys_file(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}.seal-keys"))
+}
+
 /// `audit-<node>.salt`
 pub(super) fn salt_file(folder: &Path, node: &NodeId) -> PathBuf {
     folder.join(format!("audit-{node}.salt"))

@@ -55,6 +55,7 @@ use self::signer::CheckpointSigner;
 use self::start::recent_checkpoint;
 use self::writer::{Health, LogJob, LogRequest, LogWriter, Suspended, WriterSignals};
 use crate::adapters::random;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{FileHeader, Highest, LineText, OnDisk, SnapshotLink, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Number, Outstanding};
@@ -65,7 +66,7 @@ pub use backwards::{FilePosition, ReadBudget, Skip, line_at, read_backwards};
 pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{
     AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, journal_id_file, lock_file, manifest_files,
-    named,
+    named, seal_keys_file,
 };
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
@@ -186,6 +187,7 @@ impl AuditFiles {
         let fault = |error: io::Error| OpenFault::Disk { path: folder.clone(), why: error.to_string() };
         fs::create_dir_all(&folder).map_err(fault)?;
         let mut lock = lock(&lock_file(&folder, &node))?;
+        is_free(&folder, &node)?;
         let instance = random::nonce().0;
         let former = signed(&mut lock, &instance).map_err(fault)?;
         let recent = recent_checkpoint(&folder, &node).map_err(fault)?;
@@ -203,7 +205,10 @@ impl AuditFiles {
         let (signer, tree) = begun.transpose().map_err(fault)?.unzip();
         let stood = start.tip.as_ref().map(|tip| tip.highest.clone()).unwrap_or_default();
         let place = LogPosition { folder: folder.clone(), node: node.clone(), rotate_bytes };
-        let log = Log::new(disk, clock, place, start.tip, start.remembered).map_err(fault)?;
+        let log = Log::new(disk, clock, place, start.tip, start.remembered).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => OpenFault::Locked { path: folder.clone() },
+            _ => fault(error),
+        })?;
         let following = follower.map(|follower| Following::start(follower, &folder, &node, &stood)).transpose();
         let following = following.map_err(|why| OpenFault::Damaged { path: folder.clone(), place: None, why })?;
         let health = Arc::new(Health::new());
@@ -396,6 +401,18 @@ fn lock(path: &Path) -> Result<File, OpenFault> {
         }
     }
     Err(OpenFault::Locked { path: path.to_owned() })
+}
+
+/// Fails where a process writes the newest file of a node, although nobody holds the lock file: somebody removed it.
+fn is_free(folder: &Path, node: &NodeId) -> Result<(), OpenFault> {
+    let fault = |path: &Path, error: io::Error| OpenFault::Disk { path: path.to_owned(), why: error.to_string() };
+    let all = audit_files(folder).map_err(|error| fault(folder, error))?;
+    let Some(newest) = all.into_iter().rfind(|file| file.node == *node) else { return Ok(()) };
+    match open_regular(&newest.path).and_then(disk::locked) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(OpenFault::Locked { path: newest.path }),
+        Err(error) => Err(fault(&newest.path, error)),
+    }
 }
 
 /// Writes the new holder's name into the lock; returns the previous holder's.

@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{self, FetchFault, Fetched};
 use super::saved_document;
 use crate::adapters::heard_dates::HeardDates;
+use crate::adapters::regular_file::{read_regular, read_regular_aside};
 use crate::config::{HoldsMode, IssuerConfig, KeySource, SubjectForm};
 use crate::stations::admit::{IssuerRules, KeyFault, KeySet, Trusted};
 use crate::telemetry::Metrics;
@@ -394,11 +395,8 @@ fn begin(issuer: &IssuerConfig) -> Result<(SourceKind, Option<KeySet>), KeyringE
         KeySource::Shared(secret) => Ok((SourceKind::Fixed, Some(KeySet::shared(secret)))),
         KeySource::Pem(pem) => Ok((SourceKind::Fixed, usable(KeySet::from_pem(pem))?)),
         KeySource::File(path) => {
-            let text = std::fs::read(path).map_err(|error| KeyringError::File {
-                issuer: name(),
-                path: path.clone(),
-                error,
-            })?;
+            let text =
+                read_regular(path).map_err(|error| KeyringError::File { issuer: name(), path: path.clone(), error })?;
             Ok((SourceKind::File(path.clone()), usable(KeySet::from_jwks(&text))?))
         }
         KeySource::Url { url, ca_pem, keep } => {
@@ -414,7 +412,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 }
 
 async fn read_key_file(path: &Path) -> Result<KeySet, String> {
-    let text = tokio::fs::read(path).await.map_err(|error| error.to_string())?;
+    let text = read_regular_aside(path).await.map_err(|error| error.to_string())?;
     KeySet::from_jwks(&text).map_err(|fault| fault.to_string())
 }
 

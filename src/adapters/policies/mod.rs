@@ -12,12 +12,16 @@ pub use archive::{Archive, FollowedSets, Proposed};
 use jiff::Timestamp;
 
 use super::file_stamp::stamp_files;
+use super::regular_file::read_regular_text;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, CredentialConfig, EnvironmentConfig};
 use crate::policy::{Difference, KnownNames, Policies, difference, read_policies};
+
+/// The most bytes of all files together.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The name and the text of a file.
 pub type PolicyText = (String, String);
@@ -145,10 +149,15 @@ impl PolicyFolder {
 
 /// Returns the name and the text of every TOML file in a folder, sorted by name.
 pub fn texts(folder: &Path) -> Result<Vec<PolicyText>, Vec<Finding>> {
+    let mut bytes = 0_usize;
     let text = |path: PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        let text = fs::read_to_string(&path);
+        let text = read_regular_text(&path);
         let text = text.map_err(|error| io::Error::new(error.kind(), format!("`{name}`: {error}")))?;
+        bytes = bytes.saturating_add(text.len());
+        if bytes > MAX_BYTES {
+            return Err(io::Error::other(format!("the files have more than {} MiB together", MAX_BYTES >> 20)));
+        }
         Ok((name, text))
     };
     let read = files(folder).and_then(|files| files.into_iter().map(text).collect());
@@ -170,7 +179,10 @@ fn unsendable_in(environment: Environment, name: &str) -> Finding {
 
 fn unreadable(folder: &Path, error: &io::Error) -> Vec<Finding> {
     let name = folder.display().to_string();
-    vec![Finding::error(&name, format!("the policies cannot be read: {error}")).remedy("make its files readable")]
+    vec![
+        Finding::error(&name, format!("the policies cannot be read: {error}"))
+            .remedy("make its files regular ones that can be read"),
+    ]
 }
 
 /// Returns findings with the folder before their file names.

@@ -3,7 +3,7 @@
 //! The meaning of a commit is written once, over an ordered map of bytes: `layout` defines the keys (their parts in
 //! `layout_bytes`), `slots` the time slots of windows, `queries` reads, `plan` computes the changes of a commit, `dump` defines the export format. [`memory`] keeps such a map in memory,
 //! [`embedded`] in a file. [`redis`] repeats the same meaning in the script that Redis runs. [`sealed`] encrypts what
-//! any of them keeps ([`outdated_seals`] finds what it has to seal anew), which `packed` makes short, and puts the steps of a commit into its entry (`journalled_steps`), and compares what it reads with a journal ([`journalled_records`], `doubted_records` for what differs, and `written_behind` for what the journal does not have yet); [`replica`] makes the commits of a journal again (`replica_follower`), and `catching_up` those that an embedded store lacks after a crash; [`opening`] is an embedded store that is still being verified, [`awaited`] makes a store unavailable until recovery is done, and [`measured`] measures its
+//! any of them keeps ([`outdated_seals`] finds what it has to seal anew), which `packed` makes short, and [`seal_check`] tells a key from another of its id; and puts the steps of a commit into its entry (`journalled_steps`), and compares what it reads with a journal ([`journalled_records`], `doubted_records` for what differs, and `written_behind` for what the journal does not have yet); [`replica`] makes the commits of a journal again (`replica_follower`), and `catching_up` those that an embedded store lacks after a crash; [`opening`] is an embedded store that is still being verified, [`awaited`] makes a store unavailable until recovery is done, and [`measured`] measures its
 //! calls. Every store passes the contract suite in `tests/cases/store`.
 
 pub mod awaited;
@@ -15,6 +15,7 @@ pub mod opening;
 pub mod rebuild;
 pub mod redis;
 pub mod replica;
+pub mod seal_check;
 pub mod sealed;
 pub mod snapshot;
 

@@ -24,6 +24,10 @@ use crate::ledger::{InstallationId, NodeId, Number, Outstanding, StoreFault};
 const GATHERED: usize = 48 << 20;
 /// How often it is told how far the rebuild is.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
+/// The name of a store that was replaced, before its number.
+const REPLACED: &str = "store.redb.replaced-";
+/// How many stores that were replaced stay.
+const KEPT_COPIES: usize = 3;
 /// The most faults that are listed; more are only counted.
 const LISTED: usize = 100;
 
@@ -130,8 +134,7 @@ pub fn rebuild(folder: &Path, source: RebuildSource<'_>, told: &mut dyn FnMut(u6
     let rebuilt = build(&building, source, told)?;
     let (store, new) = (folder.join(FILE), building.join(FILE));
     if store.exists() {
-        let aside = aside(folder);
-        fs::rename(&store, &aside).map_err(|error| failed(&aside, &error))?;
+        keep_aside(folder)?;
     }
     let moved = fs::rename(&new, &store).and_then(|()| File::open(folder)?.sync_all());
     moved.and_then(|()| fs::remove_dir_all(&building)).map_err(|error| failed(&store, &error))?;
@@ -226,16 +229,31 @@ fn repeat_all(
     Ok(rebuilt)
 }
 
-/// Returns a name for the store that is replaced; earlier ones stay.
-fn aside(folder: &Path) -> PathBuf {
-    let mut nth = 1_u32;
-    loop {
-        let aside = folder.join(format!("{FILE}.replaced-{nth}"));
-        if !aside.exists() {
-            return aside;
-        }
-        nth = nth.saturating_add(1);
+/// Gives the store of a folder another name, under which it stays. The first one that was replaced stays as well, and the
+/// latest ones: starts that fail again and again fill no disk. No process may have the store open.
+pub fn keep_aside(folder: &Path) -> Result<PathBuf, StoreFault> {
+    let mut all = replaced(folder).map_err(|error| failed(folder, &error))?;
+    let nth = all.last().map_or(1, |last| last.saturating_add(1));
+    let named = |nth: u32| folder.join(format!("{REPLACED}{nth}"));
+    fs::rename(folder.join(FILE), named(nth)).map_err(|error| failed(&named(nth), &error))?;
+    all.push(nth);
+    let to_remove = all.len().saturating_sub(KEPT_COPIES);
+    for nth in all.iter().skip(1).take(to_remove) {
+        fs::remove_file(named(*nth)).map_err(|error| failed(&named(*nth), &error))?;
     }
+    Ok(named(nth))
+}
+
+/// Returns the numbers of the stores that were replaced in a folder.
+fn replaced(folder: &Path) -> io::Result<Vec<u32>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let nth = name.to_str().and_then(|name| name.strip_prefix(REPLACED)).and_then(|nth| nth.parse::<u32>().ok());
+        all.extend(nth);
+    }
+    all.sort_unstable();
+    Ok(all)
 }
 
 fn failed(path: &Path, error: &io::Error) -> StoreFault {

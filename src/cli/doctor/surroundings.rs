@@ -16,6 +16,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// A disk with less space than this, or than this part of it, is reported.
 const MIN_FREE_BYTES: u64 = 256 * 1024 * 1024;
 const MIN_FREE_PART: u64 = 50;
+/// The state of a store whose file is damaged.
+pub(super) const DAMAGED: &str = "DAMAGED";
 
 /// Connects to each upstream, as a gate on this machine does.
 pub(super) async fn check_upstreams(config: &Config, report: &mut DoctorReport) {
@@ -37,8 +39,13 @@ pub(super) async fn check_upstreams(config: &Config, report: &mut DoctorReport) 
 
 /// Compares the content of a store that no gate serves from with its sum; returns its state in words.
 pub(super) fn check_content(store: &Embedded, report: &mut DoctorReport) -> &'static str {
-    if !matches!(store.verify_content(), Ok(ContentVerdict::Changed)) {
-        return "intact";
+    match store.verify_content() {
+        Ok(ContentVerdict::Changed) => {}
+        Ok(ContentVerdict::Damaged) => {
+            find_damage("its pages cannot be read", report);
+            return DAMAGED;
+        }
+        _ => return "intact",
     }
     let is_plain = store.is_sum_plain();
     let remedy = match is_plain {
@@ -49,6 +56,14 @@ pub(super) fn check_content(store: &Embedded, report: &mut DoctorReport) -> &'st
     };
     report.find(store.told_of_change(), remedy);
     if is_plain { "NOT SEALED" } else { "CHANGED" }
+}
+
+/// Reports a store whose file is damaged.
+pub(super) fn find_damage(why: &str, report: &mut DoctorReport) {
+    report.find(
+        &format!("the file of the store is damaged: {why}"),
+        "start the gate: it keeps the file as `store.redb.replaced-N`, and builds the store anew from its journal; check the disk",
+    );
 }
 
 /// Looks at the file systems of the store and the audit log.

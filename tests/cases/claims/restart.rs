@@ -145,6 +145,24 @@ fn two_gates_do_not_share_a_folder() {
     first.end().start();
 }
 
+/// Somebody takes the lock file for one that was left behind, and the journal is being written.
+#[test]
+fn two_gates_do_not_write_one_journal_whose_lock_file_was_removed() {
+    let upstream = Upstream::start();
+    let first = Setup::of(&upstream).start();
+    let call = swap();
+    assert_eq!(told(&call.send(first.production())), "200 - executed");
+    let audit = first.path("sluice-audit");
+    fs::remove_file(audit.join("audit-gate.lock")).unwrap();
+    let second =
+        Setup::of(&upstream).set_raw("store", "wait_secs", "0").set("audit", "folder", audit.to_str().unwrap());
+    assert_refuses(second, &["audit-gate-00000001.jsonl", "another process"]);
+    assert_eq!(told(&swap().send(first.production())), "200 - executed");
+    // The gate itself goes on after a failure, and at its next start.
+    let gate = first.end().start();
+    assert_eq!(told(&call.send(gate.production())), "200 - executed again");
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_ends_the_start() {
     let upstream = Upstream::start();

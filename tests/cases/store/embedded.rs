@@ -198,7 +198,7 @@ async fn what_is_no_store_is_not_overwritten() {
     assert!(!file.exists());
     std::fs::write(&file, "something else entirely").unwrap();
     let refused = Embedded::open(folder.path(), Hand::at(BEGIN), Options::default());
-    assert!(matches!(refused, Err(OpenError::Database(_))), "{refused:?}");
+    assert!(matches!(refused, Err(OpenError::Damaged(_))), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "something else entirely");
 }
 

@@ -8,10 +8,10 @@
 //! sum of another content, or learn from sums how items combine. Without a seal key, the sum shows changes by whoever does
 //! not make it anew.
 
-use redb::ReadableTable;
+use redb::{CommitError, ReadableTable};
 use ring::hmac;
 
-use super::database::{KeySpace, StoreTable, TABLE, fault, make};
+use super::database::{KeySpace, StoreTable, TABLE, fault, make, table_fault, transaction_fault, unless_it_panics};
 use super::{Embedded, away};
 use crate::adapters::store::layout::{self, broken};
 use crate::adapters::store::plan::PlannedChange;
@@ -35,6 +35,8 @@ pub enum ContentVerdict {
     Unsummed,
     /// Somebody changed the content, or the sum.
     Changed,
+    /// The file cannot be read whole: its disk lost some of it, or somebody changed it.
+    Damaged,
 }
 
 /// A sum, and the key with which it is made.
@@ -183,20 +185,56 @@ impl Embedded {
     /// Compares the whole content with its sum, which is sealed with the current key from then on. Nothing else uses the
     /// store yet.
     pub fn verify_content(&self) -> Result<ContentVerdict, StoreFault> {
-        let table = self.latest()?;
-        if KeySpace(&table).get(&layout::content_sum())?.is_none() {
-            return Ok(ContentVerdict::Unsummed);
+        // Whether the sum opens says nothing of the file.
+        let read = self.of_file(|| {
+            let table = self.latest()?;
+            numbers(&KeySpace(&table))?;
+            Ok((KeySpace(&table).get(&layout::content_sum())?, table))
+        })?;
+        let Some((sum, table)) = read else { return Ok(ContentVerdict::Damaged) };
+        if sum.is_none() {
+            let all = self.of_file(|| ContentSum::of(&table, Seals::default().sum_key()?))?;
+            return Ok(if all.is_some() { ContentVerdict::Unsummed } else { ContentVerdict::Damaged });
         }
         let Some(stored) = ContentSum::stored(&KeySpace(&table), &self.shared.seals)? else {
             return Ok(ContentVerdict::Changed);
         };
-        if ContentSum::of(&table, stored.key)?.parts != stored.parts {
-            return Ok(ContentVerdict::Changed);
+        match self.of_file(|| ContentSum::of(&table, stored.key))? {
+            Some(all) if all.parts == stored.parts => {}
+            Some(_) => return Ok(ContentVerdict::Changed),
+            None => return Ok(ContentVerdict::Damaged),
         }
         if !stored.is_current {
             self.adopt_content()?;
         }
         Ok(ContentVerdict::Whole)
+    }
+
+    /// Reads the file, or writes it; returns `None` where it is damaged, and says how in the log.
+    fn of_file<T>(&self, work: impl FnOnce() -> Result<T, StoreFault>) -> Result<Option<T>, StoreFault> {
+        match unless_it_panics(work).unwrap_or_else(|why| Err(StoreFault::Broken(why))) {
+            Ok(done) => Ok(Some(done)),
+            Err(StoreFault::Broken(why)) => {
+                tracing::error!(why, "the file of the store is damaged");
+                Ok(None)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Whether the file takes a transaction: pages that hold no content may be damaged as well. Nothing else uses the store yet.
+    pub fn takes_transactions(&self) -> Result<bool, StoreFault> {
+        let taken = self.of_file(|| {
+            let database = self.shared.database().ok_or_else(|| away("its file cannot be opened"))?;
+            let mut write = database.begin_write().map_err(transaction_fault)?;
+            write.set_quick_repair(true);
+            drop(write.open_table(TABLE).map_err(table_fault)?);
+            write.commit().map_err(|error| match error {
+                CommitError::Storage(error) => fault(error),
+                error => away(&error.to_string()),
+            })
+        })?;
+        Ok(taken.is_some())
     }
 
     /// Whether the sum has no seal although there is a key: the store is from before the key, or somebody changed it.

@@ -1,14 +1,19 @@
 //! The database file: opens it, checks its format, and reads it as an ordered map.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
-use redb::{Database, Durability, ReadableDatabase as _, ReadableTable, StorageError, TableDefinition};
+use redb::{
+    Database, DatabaseError, Durability, ReadableDatabase as _, ReadableTable, StorageError, TableDefinition,
+    TableError, TransactionError,
+};
 use thiserror::Error;
 
 use super::super::layout::{self, FORMAT, Item};
@@ -50,6 +55,9 @@ pub enum OpenError {
     File(PathBuf, io::Error),
     #[error("the store cannot be opened: {0}")]
     Database(String),
+    /// Its bytes are not those of a store: the disk lost or changed some, or somebody did.
+    #[error("the file of the store is damaged: {0}")]
+    Damaged(String),
 }
 
 /// Opens the file in a folder and locks it for this process.
@@ -64,10 +72,18 @@ pub(in crate::adapters::store) fn locked(folder: &Path, create: bool) -> Result<
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(OpenError::Missing(folder.to_owned())),
         opened => opened.map_err(failed)?,
     };
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("this is not a regular file")));
+    }
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(folder.to_owned())),
         Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    // Whoever had the lock may have put another file in its place.
+    if fs::metadata(&path).map(|now| (now.dev(), now.ino())).ok() != Some((metadata.dev(), metadata.ino())) {
+        return Err(OpenError::Locked(folder.to_owned()));
     }
     // The name of a new file must be on disk before any commit is confirmed.
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
@@ -82,7 +98,17 @@ pub(in crate::adapters::store) struct OpenedDatabase {
 }
 
 impl OpenedDatabase {
+    /// Opens the database; one that is damaged is an error, where redb panics, too.
     pub fn new(
+        medium: &Arc<dyn Medium>,
+        trouble: &Arc<Trouble>,
+        cache_bytes: usize,
+    ) -> Result<OpenedDatabase, OpenError> {
+        unless_it_panics(|| OpenedDatabase::within(medium, trouble, cache_bytes))
+            .unwrap_or_else(|why| Err(OpenError::Damaged(why)))
+    }
+
+    fn within(
         medium: &Arc<dyn Medium>,
         trouble: &Arc<Trouble>,
         cache_bytes: usize,
@@ -90,7 +116,8 @@ impl OpenedDatabase {
         trouble.mend(&**medium).map_err(failed)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let access = Access { medium: Arc::clone(medium), trouble: Arc::clone(trouble), is_over: Arc::clone(&is_over) };
-        let database = redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(access).map_err(failed)?;
+        let database =
+            redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(access).map_err(unopened)?;
         let opened = OpenedDatabase { database: Arc::new(database), is_over };
         match opened.format()? {
             Some(FORMAT) => {}
@@ -107,21 +134,20 @@ impl OpenedDatabase {
 
     /// Returns the latest time of a commit.
     pub fn latest(&self) -> Result<StoreTime, OpenError> {
-        let read = self.database.begin_read().map_err(failed)?;
-        let table = read.open_table(TABLE).map_err(failed)?;
-        queries::time(&KeySpace(&table)).map_err(failed)
+        let latest = || queries::time(&KeySpace(&latest_table(&self.database)?));
+        unless_it_panics(latest).unwrap_or_else(|why| Err(StoreFault::Broken(why))).map_err(unread)
     }
 
     /// Returns the format version; `None` in a new file.
     fn format(&self) -> Result<Option<u64>, OpenError> {
-        let read = self.database.begin_read().map_err(failed)?;
+        let read = self.database.begin_read().map_err(|error| unread(transaction_fault(error)))?;
         let table = match read.open_table(TABLE) {
-            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
-            table => table.map_err(failed)?,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+            table => table.map_err(|error| unread(table_fault(error)))?,
         };
-        match KeySpace(&table).item(&layout::format()).map_err(failed)? {
+        match KeySpace(&table).item(&layout::format()).map_err(unread)? {
             Some(Item::Format(format)) => Ok(Some(format)),
-            _ => Err(OpenError::Database("its format version is unreadable".to_owned())),
+            _ => Err(OpenError::Damaged("its format version is unreadable".to_owned())),
         }
     }
 
@@ -132,6 +158,65 @@ impl OpenedDatabase {
             make(&mut table, puts(&Item::Format(FORMAT))).map_err(failed)?;
         }
         write.commit().map_err(failed)
+    }
+}
+
+thread_local! {
+    /// Whether a panic of this thread is told by `unless_it_panics`, and not on standard error.
+    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs work on a database, and says how it panicked: redb does so on some damaged pages. The database is not used again.
+pub(in crate::adapters::store) fn unless_it_panics<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panicked| {
+            if !IS_TOLD.get() {
+                before(panicked);
+            }
+        }));
+    });
+    let was_told = IS_TOLD.replace(true);
+    let done = panic::catch_unwind(AssertUnwindSafe(work));
+    IS_TOLD.set(was_told);
+    done.map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or_default();
+        format!("reading or writing it panicked: {text}")
+    })
+}
+
+fn unopened(error: DatabaseError) -> OpenError {
+    match error {
+        DatabaseError::Storage(error) => unread(fault(error)),
+        error => failed(error),
+    }
+}
+
+fn unread(fault: StoreFault) -> OpenError {
+    match fault {
+        StoreFault::Broken(why) => OpenError::Damaged(why),
+        fault => failed(fault),
+    }
+}
+
+/// Returns the table in its latest complete transaction.
+pub(in crate::adapters::store) fn latest_table(database: &Database) -> Result<ReadTable, StoreFault> {
+    database.begin_read().map_err(transaction_fault)?.open_table(TABLE).map_err(table_fault)
+}
+
+pub(super) fn transaction_fault(error: TransactionError) -> StoreFault {
+    match error {
+        TransactionError::Storage(error) => fault(error),
+        error => StoreFault::Away(error.to_string()),
+    }
+}
+
+pub(super) fn table_fault(error: TableError) -> StoreFault {
+    match error {
+        TableError::Storage(error) => fault(error),
+        error => StoreFault::Broken(error.to_string()),
     }
 }
 
@@ -239,6 +324,12 @@ pub(in crate::adapters::store) fn lasts(database: &Database) -> Result<Vec<(Envi
 pub(in crate::adapters::store) fn fault(error: StorageError) -> StoreFault {
     match error {
         StorageError::Corrupted(why) => StoreFault::Broken(why),
+        // The file is shorter than its content, or begins otherwise.
+        StorageError::Io(error)
+            if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) =>
+        {
+            StoreFault::Broken(error.to_string())
+        }
         error => StoreFault::Away(error.to_string()),
     }
 }

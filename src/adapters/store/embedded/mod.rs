@@ -17,7 +17,8 @@ mod writer;
 pub use content_sum::ContentVerdict;
 pub(super) use content_sum::KeptSum;
 pub(super) use database::{
-    CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, SyncTime, TABLE, fault, lasts, locked, make, transact,
+    CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, SyncTime, TABLE, fault, lasts, latest_table, locked,
+    make, transact,
 };
 pub use database::{FILE, OpenError};
 pub use medium::Medium;
@@ -33,8 +34,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redb::{Database, ReadableDatabase as _};
+use redb::Database;
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use super::queries;
@@ -46,6 +48,7 @@ use crate::ledger::{
     StoreTime, WriteRefusal,
 };
 use crate::ports::{Clock, Store};
+use database::unless_it_panics;
 use writer::{StoreJob, StoreWriter, Ticket, WriterState};
 
 /// How far the kept time of a store may be ahead of the time of day at its next start.
@@ -227,7 +230,7 @@ impl Embedded {
                 let _permit = permit;
                 at(&KeySpace(&latest(&shared)?), &shared.ticker)
             });
-            looking.await.map_err(|_| away("the read failed"))?
+            looking.await.map_err(unread)?
         };
         timeout(self.options.deadline, looked).await.map_err(|_| away("the read took too long"))?
     }
@@ -280,9 +283,15 @@ impl Embedded {
 }
 
 fn latest(shared: &WriterState) -> Result<ReadTable, StoreFault> {
-    let database = shared.database().ok_or_else(|| away("its file cannot be opened"))?;
-    let read = database.begin_read().map_err(|error| away(&error.to_string()))?;
-    read.open_table(TABLE).map_err(|error| away(&error.to_string()))
+    latest_table(&*shared.database().ok_or_else(|| away("its file cannot be opened"))?)
+}
+
+/// redb panics on some damaged pages.
+fn unread(error: JoinError) -> StoreFault {
+    match error.is_panic() {
+        true => StoreFault::Broken("a read panicked: the file of the store is damaged".to_owned()),
+        false => away("the read failed"),
+    }
 }
 
 fn away(why: &str) -> StoreFault {
@@ -294,6 +303,8 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.jobs = None;
         let ended = self.writer.take().map(JoinHandle::join);
+        // It may panic as it closes a file that is damaged, and this may be the end of a panic already.
+        unless_it_panics(|| self.shared.closes()).ok();
         match (ended, &self.folder) {
             (Some(Err(_)), _) => tracing::error!("the store's writer thread panicked"),
             (Some(Ok(true)), Some(folder)) if self.takes_mark_away.load(Ordering::SeqCst) => {

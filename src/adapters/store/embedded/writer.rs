@@ -91,6 +91,11 @@ impl WriterState {
         self.database.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Lets go of the database; its last user closes it.
+    pub fn closes(&self) {
+        self.put(None);
+    }
+
     fn put(&self, database: Option<Arc<Database>>) {
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = database;
     }

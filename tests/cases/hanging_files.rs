@@ -1,0 +1,113 @@
+//! Files that a gate reads again and again, and that are none: pipes, devices, endless files and folders.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::claims::{swap, told};
+use crate::support::clock::{Watch, wait_until};
+use crate::support::gate::{EVERYTHING, sluice};
+use crate::support::{Gate, Setup, Upstream};
+
+const FAULTY: &str = "sluice_reload_faulty";
+const REFUSED: &str = "the new configuration or policies have errors; those in use stay";
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+fn endless(path: &Path) {
+    symlink("/dev/zero", path).unwrap();
+}
+
+fn large(path: &Path) {
+    fs::File::create(path).unwrap().set_len(3 << 30).unwrap();
+}
+
+/// How a file is put there, and what the gate says of it.
+type Trap = (fn(&Path), &'static str);
+
+const TRAPS: [Trap; 3] = [
+    (pipe, "this is not a regular file"),
+    (endless, "this is not a regular file"),
+    (large, "it is larger than 16 MiB"),
+];
+
+/// Policies take force as if nothing had been there.
+fn reloads(gate: &Gate, at: usize) {
+    let rules =
+        format!("{EVERYTHING}\n[[rule]]\nid = \"more-{at}\"\neffect = \"deny\"\nwhen = {{ op = \"createOfframp\" }}\n");
+    fs::write(gate.path("policies/everything.toml"), rules).unwrap();
+    let message = "policies came into force";
+    wait_until("the policies to take force", || {
+        gate.log.all().iter().filter(|line| line["message"] == message).count() >= at + 2
+    });
+    assert_eq!(gate.metric(FAULTY), 0);
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+}
+
+#[test]
+fn whatever_stands_among_the_policies_reloads_go_on() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    for (at, (put, why)) in TRAPS.into_iter().enumerate() {
+        let trap = gate.path("policies/x.toml");
+        put(&trap);
+        wait_until("the fault to be told", || gate.metric(FAULTY) == 1);
+        wait_until("the fault to be logged", || {
+            let lines = gate.log.all();
+            lines.iter().any(|line| line.to_string().contains(why))
+                && lines.iter().any(|line| line["message"] == REFUSED)
+        });
+        assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+        fs::remove_file(trap).unwrap();
+        reloads(&gate, at);
+    }
+}
+
+fn ends_soon(arguments: &[&str], setup: &Setup) -> String {
+    let file = setup.write();
+    let watch = Watch::start();
+    let output = sluice(&[arguments, &["--config", file.to_str().unwrap()]].concat()).output().unwrap();
+    assert!(watch.elapsed() < Duration::from_secs(20), "{arguments:?}");
+    assert!(output.status.code().is_some_and(|code| code == 3), "{arguments:?}: {:?}", output.status);
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[test]
+fn a_start_and_a_check_name_what_is_no_file() {
+    let upstream = Upstream::start();
+    for (put, why) in TRAPS {
+        let setup = Setup::of(&upstream);
+        setup.write();
+        put(&setup.path("policies/x.toml"));
+        for command in ["check", "serve"] {
+            let text = ends_soon(&[command], &setup);
+            assert!(text.contains(why) && text.contains("x.toml"), "{command}: {text}");
+        }
+        let setup = Setup::of(&upstream).set_raw("store", "seal_key", "{ file = \"seal.key\" }");
+        setup.write();
+        put(&setup.path("seal.key"));
+        let text = ends_soon(&["check"], &setup);
+        assert!(text.contains(why) && text.contains("seal.key"), "{text}");
+    }
+}
+
+#[test]
+fn a_contract_whose_folders_lead_back_to_themselves_is_read_once() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream).set_raw("catalog", "schemas", "\"schemas\"");
+    setup.write();
+    let schemas = setup.path("schemas");
+    crate::support::copy_folder(Path::new("schemas"), &schemas);
+    symlink(".", schemas.join("a")).unwrap();
+    symlink(".", schemas.join("b")).unwrap();
+    let gate = setup.start();
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    let setup = gate.end();
+    pipe(&schemas.join("pipe.json"));
+    let text = ends_soon(&["check"], &setup);
+    assert!(text.contains("pipe.json") && text.contains("not a regular file"), "{text}");
+}
