@@ -101,7 +101,7 @@ pub fn is_of_a_repeat(body: &Value) -> bool {
     says_somewhere(body, &|text| {
         let words = words(text);
         let has_word = |word: &&str| words.contains(&format!(" {word} "));
-        REPEATED.iter().any(|part| words.contains(part)) || REPEATED_WORDS.iter().any(|word| has_word(&word))
+        REPEATED.iter().any(|part| words.contains(part)) || REPEATED_WORDS.iter().any(has_word)
     })
 }
 
