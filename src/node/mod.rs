@@ -56,6 +56,7 @@ pub mod operate;
 pub mod exposure;
 pub mod rates;
 pub mod recovery;
+mod refusing;
 pub mod reminders;
 pub mod journalling;
 pub mod membership;

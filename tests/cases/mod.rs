@@ -53,6 +53,7 @@ mod policy;
 mod proofs;
 pub(super) mod rates;
 mod rebuilt;
+mod refused;
 mod receipts;
 mod reconcile;
 mod record_times;
