@@ -52,6 +52,11 @@ pub trait Store: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether the journal of this gate has a record of this key, which the store may have lost; expired ones included.
+    fn journal_has(&self, _key: &RecordKey) -> Result<bool, StoreFault> {
+        Ok(false)
+    }
+
     /// Returns the times between which the store makes a commit of this gate that is sent now; `None` where nobody else could
     /// write another time into its entry, or nothing is known of its time.
     fn time_bounds(&self, _environment: Environment) -> Option<TimeBounds> {

@@ -381,7 +381,7 @@ async fn not_begun_answer(
     named: &CallName,
     (why, earlier): (NotBegun, Earlier),
 ) -> Reply {
-    match why {
+    match node.told_first(named, (why, earlier)).await {
         NotBegun::Claimed(record, now) => match node.claim_status_of(&record, named, &asker.owner, now).await {
             Ok(said) => claimed_answer(node, operation, asker, named, said).await,
             Err(_) => reply::closed(Closed::Store, operation),

@@ -38,6 +38,9 @@ impl Node {
         if let Some(why) = self.journal_stop(environment) {
             return Err(self.claimed_already(&held.intent().name(), again.is_none()).await.unwrap_or(why));
         }
+        if let Some(claimed) = self.claimed_in_journal(&held.intent().name(), again.is_none()).await {
+            return Err(claimed);
+        }
         let by = (&self.id, &self.operand_key);
         // The store corrects it.
         let mut used = HoldUse::default();

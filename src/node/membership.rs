@@ -12,7 +12,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::gates::OtherJournal;
-use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin, take_stated};
+use super::heard_before::HeardBefore;
+use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin, take_stated, unproven_process};
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
 use crate::adapters::random::nonce;
@@ -58,6 +59,7 @@ pub struct Membership {
     pub in_force: Arc<InForce>,
     /// The beginning of the journal from which a store was rebuilt, to which this gate has told what was before.
     pub told_before: Mutex<BTreeMap<Environment, u64>>,
+    pub heard_before: HeardBefore,
 }
 
 /// The reasons why this node cannot join.
@@ -85,8 +87,8 @@ pub enum JoinError {
     Uncreated,
     /// The journal lost entries.
     #[error(
-        "the journal in `audit.folder` was cut: it had entries that it no longer has; restore the folder from a copy, or \
-                 give the gate a new folder and keep this one for the auditors"
+        "the journal in `audit.folder` was cut: by the store's word it had entries that it no longer has; restore the folder from a \
+                 copy, or give the gate a new folder and keep this one for the auditors; if nothing was cut, somebody changed the store"
     )]
     Cut,
     /// Other nodes are missing.
@@ -105,6 +107,7 @@ impl Membership {
             self.store.knows(environment, own.unwrap_or_default().as_u64(), met);
             self.remembers_newest(node, environment).await.map_err(JoinError::Store)?;
         }
+        self.begins_to_hear(node).map_err(JoinError::Store)?;
         // Until it is known where the journal begins.
         for environment in &self.served {
             node.watched.set_lacking(*environment, true, node.clock.elapsed());
@@ -272,6 +275,10 @@ impl Membership {
             (life.kept, life.newest) = (kept, Some(newest));
         }
         let mut heard = self.store.beat(environment, &life).await?;
+        if let Some(instance) = unproven_process(&heard, &node.id, node.clock.now().as_microsecond()) {
+            life.former = Some(instance);
+            heard = self.store.beat(environment, &life).await?;
+        }
         take_stated(&mut heard);
         if self.served.contains(&environment) {
             node.heard.time(heard.at, node.clock.elapsed());
@@ -293,6 +300,7 @@ impl Membership {
             node.losses.meets(environment, &heard.run);
             self.meets_again(node, environment, &heard.generation)?;
             self.compares_journals(node, environment, &heard);
+            self.keeps_heard(node, environment, &heard);
             if self.served.contains(&environment) {
                 node.metrics.journals_begin(environment.as_str(), journals_begin(&heard).as_u64());
             }
@@ -350,6 +358,12 @@ impl Membership {
         }))
     }
 
+    /// Returns when this gate last found the store well, with what every gate did.
+    fn had_all(&self, environment: Environment) -> Option<StoreTime> {
+        let is_open = self.knows_of_all(environment) && matches!(self.closed_by(environment), Ok(None));
+        self.store.well_at(environment).filter(|_| is_open)
+    }
+
     pub(super) fn life(&self, node: &Node, environment: Environment, leaves: bool) -> Life {
         let now = self.in_force.now();
         let HeardGate { sender, at, open_from, .. } = node.heard_itself(environment);
@@ -373,7 +387,7 @@ impl Membership {
             acknowledges,
             is_journal_new: self.is_journal_new(node, environment),
             is_copy: self.is_copy.load(Ordering::Acquire),
-            well_at: self.store.well_at(environment).filter(|_| matches!(self.closed_by(environment), Ok(None))),
+            well_at: self.had_all(environment),
             closed_by: self.closed_by(environment).ok().flatten(),
             leaves,
             clock: self.testimony(node, environment),

@@ -11,7 +11,7 @@
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `record_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
-//! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `compared_journals`, `rebuilding`, `nodes_at_loss`, `rebuilt_snapshot`, `what_was_before`, `recovery`, `journal_reports`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
+//! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `compared_journals`, `rebuilding`, `nodes_at_loss`, `rebuilt_snapshot`, `what_was_before`, `unheard_gates`, `heard_before`, `recovery`, `journal_reports`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
 //! | `store_watch`, `clock_watch`, `clock_leaps`, `date_check` | whether the store answers, accepts writes and is open for money; whether clocks leapt, or are wrong at a start |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
@@ -56,6 +56,7 @@ pub mod operate;
 pub mod exposure;
 pub mod rates;
 pub mod recovery;
+mod refusing;
 pub mod reminders;
 pub mod journalling;
 pub mod membership;
@@ -76,6 +77,8 @@ mod sealed_anew;
 pub mod stand_ins;
 pub mod stored_policies;
 pub mod upkeep;
+pub mod heard_before;
+mod unheard_gates;
 pub mod what_was_before;
 
 pub use activations::Activations;

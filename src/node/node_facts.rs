@@ -1,9 +1,11 @@
 //! The facts that a gate states of itself with each heartbeat.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::clock_leaps::ClockTestimony;
-use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member};
+use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member};
 use crate::adapters::store::replica::FollowedDigest;
 use crate::base::json;
 use crate::ledger::{JournalId, NodeId, Number, StoreTime};
@@ -14,6 +16,8 @@ use crate::telemetry::UnlistedRefusal;
 pub(super) const FACTS_FORMAT: u64 = 10;
 /// The most unlisted refusals that a heartbeat states.
 pub(super) const MAX_REFUSALS: usize = 16;
+/// How far the clocks of two machines may be apart of which the process of one has just begun.
+const JUST_BEGUN: Duration = Duration::from_mins(1);
 
 /// The facts that a node states with each heartbeat, for operators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +80,22 @@ pub(super) fn stated_lately(heard: &HeartbeatReply, member: &Member) -> Option<N
     NodeFacts::read(&member.told).filter(|facts| heard.is_live(member) && heard.at.since(facts.at) < LAPSE)
 }
 
+/// Returns the process that bears this node's name in the store, where nobody with the key stated lately that it runs: then
+/// somebody wrote it there.
+pub(super) fn unproven_process(heard: &HeartbeatReply, node: &NodeId, clock_micros: i64) -> Option<String> {
+    let other = heard.members.iter().find(|member| heard.verdict == HeartbeatVerdict::Taken && member.node == *node)?;
+    let is_proven = match NodeFacts::read(&other.told) {
+        // It has just begun, and does not know the store's time.
+        Some(facts) if facts.at == StoreTime::default() => {
+            Duration::from_micros(facts.clock_micros.abs_diff(clock_micros)) < JUST_BEGUN
+        }
+        Some(facts) => heard.at.since(facts.at) < LAPSE,
+        // Another version may have stated what this one cannot read.
+        None => !other.told.is_empty(),
+    };
+    (!is_proven).then(|| other.instance.clone())
+}
+
 /// Takes of a heartbeat's reply what the gates said themselves, where somebody may have written something else beside it.
 pub(super) fn take_stated(heard: &mut HeartbeatReply) {
     for member in &mut heard.members {
@@ -100,7 +120,6 @@ pub fn journals_begin(heard: &HeartbeatReply) -> Number {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapters::store::redis::HeartbeatVerdict;
 
     impl NodeFacts {
         pub fn of_test(begins: u64, own: u64) -> NodeFacts {

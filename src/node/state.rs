@@ -27,19 +27,19 @@ use crate::adapters::random::nonce;
 use crate::adapters::redis::Fence;
 use crate::adapters::unsettled_outcomes::Unsettled;
 use crate::audit::OnDisk;
-use crate::base::ids::{Environment, TraceId};
+use crate::base::ids::Environment;
 use crate::base::keyed::OperandKey;
 use crate::ledger::{
     Commit, CommitError, Content, JournalId, NodeId, Outstanding, Receipt, Record, RecordKey, Step, StoreFault,
-    StoreTime, Versioned,
+    StoreTime,
 };
 use crate::ports::{AuditFault, AuditSink, Clock, Store};
 use crate::stations::check::{CallName, Intent, RequestIdPrefixes};
 use crate::stations::claim::{
-    self, AttemptSource, BeginConflict, Claim, ClaimEvent, ClaimStatus, DoubtfulCommit, Earlier, Freeze, Lease, Owner,
-    Proposer, Recorded, Settlement, Terms, gone_key,
+    self, AttemptSource, BeginConflict, Claim, ClaimEvent, ClaimStatus, DoubtfulCommit, Freeze, Lease, Owner, Proposer,
+    Recorded, Settlement, Terms, gone_key,
 };
-use crate::stations::decide::{Allowed, Grounds};
+use crate::stations::decide::Allowed;
 use crate::stations::hold::{HoldRoom, Owners};
 use crate::telemetry::{Metrics, Station};
 
@@ -220,39 +220,6 @@ impl Node {
     pub async fn withdrawn(&self, intent: Intent, may_be_claimed: bool, otherwise: NotBegun) -> Withdrawn {
         let claimed = self.claimed_already(&intent.name(), may_be_claimed).await;
         Withdrawn { why: claimed.unwrap_or(otherwise), intent: Some(intent) }
-    }
-
-    /// Records that a call is refused, unless it is claimed already. Where the store may have forgotten claims, the
-    /// refusal says so and is recorded all the same.
-    pub async fn refuse(
-        &self,
-        intent: &Intent,
-        grounds: &Grounds,
-        trace: &TraceId,
-        again: Option<Versioned<'_, Claim>>,
-    ) -> Result<Earlier, NotBegun> {
-        if let Some(why) = self.entries.refusal_stop(intent, self.clock.elapsed()) {
-            return Err(self.claimed_already(&intent.name(), again.is_none()).await.unwrap_or(why));
-        }
-        let mut earlier = again.map_or(Earlier::None, |here| here.value.earlier());
-        loop {
-            let may_be_forgotten = earlier == Earlier::Forgotten;
-            let by = (&self.id, &self.operand_key);
-            let commit = claim::refuse(intent, grounds, by, trace, may_be_forgotten, again);
-            match self.try_commit(commit.clone()).await {
-                Ok(_) => return Ok(earlier),
-                Err(CommitError::Rejected { at, conflicts }) => {
-                    match not_begun(claim::standing(&commit, at, conflicts), at) {
-                        NotBegun::Forgotten if !may_be_forgotten => earlier = Earlier::Forgotten,
-                        why => return Err(why),
-                    }
-                }
-                Err(CommitError::Fault(fault)) => {
-                    self.told_of(&fault);
-                    return Err(NotBegun::StoreAway);
-                }
-            }
-        }
     }
 
     /// Returns the status of the claim of this name for its asker; `None` where there is no claim.

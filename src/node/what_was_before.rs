@@ -22,7 +22,7 @@ use crate::ledger::{NodeId, Number, StoreFault};
 use crate::stations::claim::{self, Forgotten, Freeze};
 
 /// How long a gate waits for one that knows what was before, and does not run now.
-const WAITS_FOR_GATES: Duration = Duration::from_secs(10);
+pub(super) const WAITS_FOR_GATES: Duration = Duration::from_secs(10);
 /// How long after a snapshot was shown to a gate it is shown again; the pause doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(4);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -70,7 +70,10 @@ pub async fn recover_whole(
 ) -> Result<(), RecoverError> {
     recover(node, environments).await?;
     match membership {
-        Some(membership) => membership.learns_what_was_before(node).await.map_err(RecoverError::Store),
+        Some(membership) => {
+            membership.learns_what_was_before(node).await.map_err(RecoverError::Store)?;
+            membership.waits_for_unheard(node).await.map_err(RecoverError::Store)
+        }
         None => Ok(()),
     }
 }

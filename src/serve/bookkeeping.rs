@@ -36,6 +36,7 @@ use crate::base::ids::Environment;
 use crate::config::{Config, StoreKind};
 use crate::ledger::{Number, StoreFault};
 use crate::node::clock_watch::watch_own_clock;
+use crate::node::heard_before::HeardBefore;
 use crate::node::journal_gaps::close_for_missing_files;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
@@ -166,6 +167,7 @@ pub(super) fn open(
             audit_folder: config.audit.folder.clone(),
             in_force: services.in_force.clone(),
             told_before: Mutex::default(),
+            heard_before: HeardBefore::default(),
         })
     });
     let store = sealed(store);

@@ -17,6 +17,7 @@ mod line_search;
 mod line_tree;
 mod log;
 mod lost_entries;
+mod last_heard;
 mod met_store;
 mod missing_files;
 mod operand_key;
@@ -71,6 +72,7 @@ pub use folder::{
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
 pub use journal_id::journal_id;
+pub use last_heard::{LastHeard, LastStated};
 pub use line_tree::{JournalTree, NewCheckpoint};
 pub use lost_entries::{
     EntryRoom, another_history, entries_above, files_begin, has_own_within, may_have_lacking, newest_entries,

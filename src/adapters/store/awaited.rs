@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault, TimeBounds};
+use crate::ledger::{
+    Commit, CommitError, Number, Query, QueryAnswer, Receipt, RecordKey, Sender, StoreFault, TimeBounds,
+};
 use crate::ports::Store;
 
 /// A store that opens when recovery is done.
@@ -48,6 +50,10 @@ impl Store for Awaited {
 
     fn leans_on_journal(&self) -> bool {
         self.inner.leans_on_journal()
+    }
+
+    fn journal_has(&self, key: &RecordKey) -> Result<bool, StoreFault> {
+        self.inner.journal_has(key)
     }
 
     fn time_bounds(&self, environment: Environment) -> Option<TimeBounds> {

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault, TimeBounds};
+use crate::ledger::{
+    Commit, CommitError, Number, Query, QueryAnswer, Receipt, RecordKey, Sender, StoreFault, TimeBounds,
+};
 use crate::ports::Store;
 use crate::telemetry::{Metrics, StoreMeter};
 
@@ -84,6 +86,10 @@ impl Store for Measured {
 
     fn leans_on_journal(&self) -> bool {
         self.inner.leans_on_journal()
+    }
+
+    fn journal_has(&self, key: &RecordKey) -> Result<bool, StoreFault> {
+        self.inner.journal_has(key)
     }
 
     fn time_bounds(&self, environment: Environment) -> Option<TimeBounds> {

@@ -378,6 +378,12 @@ impl Store for Sealed {
         self.inner.leans_on_journal()
     }
 
+    fn journal_has(&self, key: &RecordKey) -> Result<bool, StoreFault> {
+        // At the beginning of time nothing has expired.
+        let known = self.journalled.as_ref().map(|journalled| journalled.known(key, StoreTime::default()));
+        Ok(known.transpose()?.is_some_and(|known| known.record.is_some()))
+    }
+
     fn time_bounds(&self, environment: Environment) -> Option<TimeBounds> {
         self.inner.time_bounds(environment)
     }

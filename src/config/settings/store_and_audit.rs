@@ -43,8 +43,9 @@ pub(super) const STORE: &[Setting] = &[
         name: "all_nodes",
         kind: SettingKind::Texts(|w| &mut w.all_nodes),
         absent: Absent::Nothing { example: r#"["gate", "gate-2"]"# },
-        doc: "The names of all gates that share a Redis. If the Redis lost its memory while no gate ran, money opens\n\
-              by itself only when all of them have come; without the list, a person opens it.",
+        doc: "The names of all gates that share a Redis. If the Redis lost its memory while no gate ran, or all\n\
+              gates crashed, money opens by itself only when all of them have come; without the list, after a loss a\n\
+              person opens it, and after a crash the gates count that the Redis knows.",
     },
     Setting {
         name: "journal_copies",

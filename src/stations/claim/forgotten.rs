@@ -203,9 +203,21 @@ pub fn closed_for_gap(
     why: &str,
     node: &NodeId,
 ) -> Commit {
+    forgotten.must_be_opened(why);
+    closed_awaiting(environment, before, &forgotten, why, node)
+}
+
+/// Closes money until nodes have told what the store may lack. Guarded: money is closed by the version `before`, if it is
+/// closed.
+pub fn closed_awaiting(
+    environment: Environment,
+    before: Option<Number>,
+    forgotten: &Forgotten,
+    why: &str,
+    node: &NodeId,
+) -> Commit {
     let (what, by) = (Freeze::Restored, "sluice serve");
     let (key, keep) = (what.key(environment), Keep::Forever);
-    forgotten.must_be_opened(why);
     let value = forgotten.written((by, why));
     let record = match before {
         None => Step::Create { key, value, keep },

@@ -43,7 +43,9 @@ pub use clock_correction::ClockCorrection;
 pub use commits::{
     AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };
-pub use forgotten::{MoneyAfterRebuild, RebuildClosing, closed_for_gap, never_remembered, rebuilt, remembered};
+pub use forgotten::{
+    MoneyAfterRebuild, RebuildClosing, closed_awaiting, closed_for_gap, never_remembered, rebuilt, remembered,
+};
 pub use freeze::{
     Forgotten, Freeze, Frozen, clock_doubted, freeze, freeze_again, frozen, gate_clock_doubted, only_closes, restored,
     unfreeze,

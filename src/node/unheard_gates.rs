@@ -1,0 +1,254 @@
+//! Gates that are not heard when this gate starts, and that may have gone on after it ended.
+//!
+//! A Redis that was put back to where this gate's journal ends looks whole to it, whatever another gate paid since. So it
+//! waits for each gate of which it cannot know that it ended before, or in order. Then money is closed until that one
+//! comes, or people open it, as behind a rebuild without that gate's journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::Node;
+use super::heard_before::HeardBeforeStart;
+use super::membership::{BEAT, Membership, POLL_INTERVAL};
+use super::node_facts::{NodeFacts, stated_lately};
+use super::retry::Retry;
+use super::what_was_before::WAITS_FOR_GATES;
+use crate::adapters::audit::{LastHeard, LastStated};
+use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RAN_WITHIN};
+use crate::base::ids::Environment;
+use crate::ledger::{NodeId, Sender, StoreFault, StoreTime};
+use crate::stations::claim::{self, Forgotten, Freeze};
+
+impl Membership {
+    /// Whether this gate can know that the store has what all other gates did.
+    pub(super) fn knows_of_all(&self, environment: Environment) -> bool {
+        !self.served.contains(&environment) || self.heard_before.is_settled(environment)
+    }
+
+    /// Looks at the start at what this gate heard before.
+    pub(super) fn begins_to_hear(&self, node: &Node) -> Result<(), StoreFault> {
+        if self.heard_before.start.get().is_some() {
+            return Ok(());
+        }
+        let mut heard = BTreeMap::new();
+        for environment in &self.served {
+            let last = LastHeard::read(&self.audit_folder, &node.id, *environment);
+            let is_alone = last.as_ref().is_none_or(|last| last.stated.is_empty());
+            if is_alone && node.audit.highest(*environment).as_u64() == 0 {
+                continue;
+            }
+            let last = match last {
+                Some(last) => last,
+                // An earlier version kept none: its last entry is what is known.
+                None => LastHeard { at: self.replica.time()?, stated: BTreeMap::new() },
+            };
+            heard.insert(*environment, last);
+        }
+        let start = HeardBeforeStart { began: node.clock.elapsed(), heard };
+        drop(self.heard_before.start.set(start));
+        Ok(())
+    }
+
+    /// Keeps for the next start when the store was well, and when the other gates stated their facts. Before this gate knows
+    /// of all others, what it heard before its end must stay.
+    pub(super) fn keeps_heard(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) {
+        if !self.served.contains(&environment) || !self.heard_before.is_settled(environment) {
+            return;
+        }
+        let (now, mut kept) =
+            (node.clock.elapsed(), self.heard_before.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let before = kept.get(&environment);
+        if before.is_some_and(|(written, _)| now.saturating_sub(*written) < BEAT) {
+            return;
+        }
+        let at_start = || self.heard_before.start.get()?.heard.get(&environment);
+        let before = before.map(|(_, last)| last).or_else(at_start);
+        let mut stated = before.map(|last| last.stated.clone()).unwrap_or_default();
+        for member in heard.members.iter().filter(|member| member.node != node.id) {
+            let facts = NodeFacts::read(&member.told).map(|NodeFacts { at, leaves, .. }| LastStated { at, leaves });
+            // A process that has just begun does not know the time.
+            if let Some(facts) = facts.filter(|facts| facts.at > StoreTime::default()) {
+                stated.insert(member.node.clone(), facts);
+            }
+        }
+        // One that came while this gate ran would have been heard.
+        for id in self.all_nodes.iter().filter(|id| **id != node.id) {
+            stated.entry(id.clone()).or_insert(LastStated { at: StoreTime::default(), leaves: false });
+        }
+        for member in heard.members.iter().filter(|member| member.node != node.id && !heard.is_live(member)) {
+            stated.entry(member.node.clone()).or_insert(LastStated { at: member.beat, leaves: false });
+        }
+        let last = LastHeard { at: heard.at, stated };
+        // Without it, the next start waits for more gates than it need.
+        if let Err(error) = last.keep(&self.audit_folder, &node.id, environment) {
+            tracing::debug!(%error, "what this gate heard of others cannot be kept beside its journal");
+        }
+        kept.insert(environment, (now, last));
+    }
+
+    /// Waits at the start for the gates that may have gone on after this one ended; then money is closed until they come.
+    pub(super) async fn waits_for_unheard(&self, node: &Arc<Node>) -> Result<(), StoreFault> {
+        for environment in &self.served {
+            loop {
+                let heard = self.store.roll(*environment).await?;
+                if heard.verdict == HeartbeatVerdict::Well && heard.lost.is_none() {
+                    let unheard = self.unheard(node, *environment, &heard).await?;
+                    let began = self.heard_before.start.get().map_or(Duration::ZERO, |start| start.began);
+                    if unheard.is_empty() || self.are_awaited(node, *environment, &unheard).await? {
+                        break;
+                    }
+                    if node.clock.elapsed().saturating_sub(began) >= WAITS_FOR_GATES {
+                        self.close_for_unheard(node, *environment, &unheard).await?;
+                        break;
+                    }
+                    let why = format!("this gate waits for {}, which may have gone on after it ended", named(&unheard));
+                    node.watched.starts(Some(why));
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+            self.heard_before.settle(*environment);
+        }
+        Ok(())
+    }
+
+    /// Returns the gates that may have done something after this one ended which this store lacks.
+    async fn unheard(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+    ) -> Result<BTreeSet<NodeId>, StoreFault> {
+        let start = self.heard_before.start.get();
+        let Some(last) = start.and_then(|start| start.heard.get(&environment)) else { return Ok(BTreeSet::new()) };
+        let others = || heard.members.iter().filter(|member| member.node != node.id);
+        // One that had the store while this gate was away would miss what it did there itself, and looked at its own start.
+        let has_the_store = |member: &Member| {
+            let well_at = stated_lately(heard, member).and_then(|facts| facts.well_at);
+            well_at.is_some_and(|at| heard.at.since(at) < RAN_WITHIN)
+        };
+        if others().any(has_the_store) {
+            return Ok(BTreeSet::new());
+        }
+        let gone = node.gone(environment).await?;
+        let known = others().map(|member| &member.node).chain(self.all_nodes.iter()).chain(last.stated.keys());
+        let mut unheard = BTreeSet::new();
+        for id in known.filter(|id| **id != node.id) {
+            let member = others().find(|member| member.node == *id);
+            if member.is_some_and(|member| stated_lately(heard, member).is_some()) {
+                continue;
+            }
+            let facts = member.and_then(|member| NodeFacts::read(&member.told));
+            let is_its = |sender: &Sender| facts.as_ref().is_none_or(|facts| facts.journal == sender.journal);
+            let is_gone = gone.iter().any(|sender| sender.node == *id && is_its(sender));
+            if !is_gone && !has_ended(facts.as_ref(), last.stated.get(id).copied(), last.at) {
+                unheard.insert(id.clone());
+            }
+        }
+        Ok(unheard)
+    }
+
+    /// Whether money is closed until these gates have come.
+    async fn are_awaited(
+        &self,
+        node: &Node,
+        environment: Environment,
+        unheard: &BTreeSet<NodeId>,
+    ) -> Result<bool, StoreFault> {
+        let (record, _) = node.store.read(&Freeze::Restored.key(environment)).await?;
+        let (before, forgotten) = Forgotten::of_record(record);
+        Ok(before.is_some() && unheard.iter().all(|id| forgotten.nodes.contains_key(id)))
+    }
+
+    /// Closes money until these gates have told what their journals have, or people open it.
+    async fn close_for_unheard(
+        &self,
+        node: &Node,
+        environment: Environment,
+        unheard: &BTreeSet<NodeId>,
+    ) -> Result<(), StoreFault> {
+        let key = Freeze::Restored.key(environment);
+        let mut retry = Retry::default();
+        loop {
+            let (record, _) = node.store.read(&key).await?;
+            let (before, mut forgotten) = Forgotten::of_record(record);
+            if before.is_some() && unheard.iter().all(|id| forgotten.nodes.contains_key(id)) {
+                return Ok(());
+            }
+            let (committed, up_to) = (self.replica.committed(environment)?, node.audit.highest(environment).as_u64());
+            let from = |id: &NodeId| committed.get(id).copied().unwrap_or_default().as_u64();
+            let nodes = unheard.iter().map(|id| (id.clone(), from(id))).collect();
+            forgotten.awaits_also(&Forgotten { nodes, lacks_up_to: up_to, ..Forgotten::default() });
+            forgotten.known_up_to.get_or_insert(up_to);
+            let why = format!(
+                "{} did not come yet, and may have gone on after `{}` ended: if the Redis was put back since, it lacks that",
+                named(unheard),
+                node.id
+            );
+            let commit = claim::closed_awaiting(environment, before, &forgotten, &why, &node.id);
+            if node.commit(commit).await?.is_some() {
+                tracing::error!(
+                    %environment,
+                    why,
+                    "money is closed until these gates have come, each with its `audit.folder`; if one never comes, find out from \
+                     upstream's records what it paid, then `sluice unfreeze --restored`"
+                );
+                return Ok(());
+            }
+            retry.conflict().await?;
+        }
+    }
+}
+
+/// Whether a gate that is not heard ended before this one did, or in order. `facts` are the last ones that it stated; `stated`
+/// are those that this gate heard last, and `until` is when that was.
+fn has_ended(facts: Option<&NodeFacts>, stated: Option<LastStated>, until: StoreTime) -> bool {
+    let was_silent = |since: StoreTime| until.since(since) > BEAT.saturating_add(LAPSE);
+    match (facts, stated) {
+        // Older facts than those that were heard were put back.
+        (Some(facts), stated) => {
+            let is_put_back = stated.is_some_and(|heard| facts.at < heard.at);
+            !is_put_back && (facts.leaves || was_silent(facts.at))
+        }
+        // A rebuild does not have them any more.
+        (None, Some(heard)) => heard.leaves || was_silent(heard.at),
+        (None, None) => false,
+    }
+}
+
+fn named(gates: &BTreeSet<NodeId>) -> String {
+    gates.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_has_ended_that_left_or_was_silent_before_this_one_ended() {
+        let at = |seconds| StoreTime::default().plus(Duration::from_secs(seconds));
+        let facts = |seconds, leaves| NodeFacts { at: at(seconds), leaves, ..NodeFacts::of_test(0, 0) };
+        let ended = |facts: Option<NodeFacts>, stated: Option<u64>, until| {
+            let stated = stated.map(|seconds| LastStated { at: at(seconds), leaves: false });
+            has_ended(facts.as_ref(), stated, at(until))
+        };
+        // It ran when this gate ended, or since.
+        for (its, heard, until) in [(100, 100, 100), (100, 100, 106), (100, 90, 97), (200, 100, 150), (106, 100, 112)] {
+            assert!(!ended(Some(facts(its, false)), Some(heard), until), "{its} {heard} {until}");
+        }
+        // This gate went on long after it.
+        assert!(ended(Some(facts(100, false)), Some(100), 107));
+        assert!(ended(Some(facts(100, false)), None, 107));
+        // It left, since or before.
+        assert!(ended(Some(facts(100, true)), Some(99), 100));
+        assert!(ended(Some(facts(200, true)), Some(100), 100));
+        // Somebody put back what it had stated before.
+        assert!(!ended(Some(facts(100, true)), Some(101), 200));
+        assert!(!ended(Some(facts(100, false)), Some(101), 200));
+        // Somebody removed it, or it is listed and never came.
+        assert!(ended(None, Some(100), 107));
+        assert!(!ended(None, Some(100), 106));
+        assert!(!ended(None, None, 500));
+        assert!(has_ended(None, Some(LastStated { at: at(100), leaves: true }), at(100)));
+    }
+}

@@ -1,0 +1,143 @@
+//! A Redis that was put back to where a gate's journal ends: that gate cannot see what others did since.
+
+use serde_json::json;
+
+use super::claims::{swap, told};
+use super::console::{ask, console, operator};
+use super::nodes::{CLOSED, all_have_it, await_log, paid, says, setup};
+use crate::support::clock::wait_until;
+use crate::support::{Call, Gate, Redis, Setup, Upstream};
+
+const FORGOTTEN: &str = "503 FROZEN unknown";
+const AGAIN: &str = "200 - executed again";
+const RIGHT: &str = "`right` did not come yet, and may have gone on after `left` ended";
+
+/// A gate whose store is sealed; with the list of both, or without.
+fn sealed(upstream: &Upstream, redis: &Redis, (node, is_listed): (&str, bool)) -> Setup {
+    let setup = console(setup(upstream, &redis.url(), node)).set("store", "seal_key", &"5e".repeat(32));
+    if is_listed { setup.set_raw("store", "all_nodes", r#"["left", "right"]"#) } else { setup }
+}
+
+fn pair(upstream: &Upstream, redis: &Redis, is_listed: bool) -> [Gate; 2] {
+    ["left", "right"].map(|node| sealed(upstream, redis, (node, is_listed)).start().ready())
+}
+
+fn is_again(call: &Call, gate: &Gate) {
+    wait_until("what was paid to be known", || {
+        let answer = told(&call.send(gate.production()));
+        assert!([CLOSED, FORGOTTEN, AGAIN].contains(&answer.as_str()), "{answer}");
+        answer == AGAIN
+    });
+}
+
+/// The left gate ends, and the Redis is put back to that moment after the right one has paid and died.
+fn goes_back(redis: &mut Redis, [left, right]: [Gate; 2], end: impl Fn(Gate) -> Setup) -> ([Setup; 2], [Call; 2]) {
+    let before = paid(&right);
+    is_again(&before, &left);
+    all_have_it(redis);
+    let left = end(left);
+    let image = redis.copy();
+    let since = paid(&right);
+    let right = right.kill();
+    redis.go();
+    redis.put_back(&image);
+    redis.come();
+    ([left, right], [before, since])
+}
+
+#[test]
+fn a_gate_alone_on_an_older_redis_waits_for_the_one_that_went_on() {
+    for (is_listed, end) in [(true, Gate::kill as fn(Gate) -> Setup), (false, Gate::end)] {
+        let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+        let gates = pair(&upstream, &redis, is_listed);
+        let ([left, right], calls) = goes_back(&mut redis, gates, end);
+        let sent = upstream.seen().len();
+        let left = left.start();
+        wait_until("money to be closed", || {
+            let answer = told(&calls[1].send(left.production()));
+            assert!([CLOSED, FORGOTTEN].contains(&answer.as_str()), "{answer}");
+            answer == FORGOTTEN
+        });
+        await_log(&left, RIGHT);
+        // It stays so over a restart.
+        let left = left.kill().start();
+        wait_until("money to be closed again", || told(&swap().send(left.production())) == FORGOTTEN);
+        assert_eq!(upstream.seen().len(), sent);
+        let right = right.start();
+        for gate in [&left, &right] {
+            calls.iter().for_each(|call| is_again(call, gate));
+        }
+        assert_eq!(upstream.seen().len(), sent);
+    }
+}
+
+/// Nobody put anything back: what was paid is there, and money opens by itself.
+#[test]
+fn after_a_crash_of_all_gates_money_opens_once_all_have_come() {
+    for is_listed in [true, false] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let gates = pair(&upstream, &redis, is_listed);
+        let calls = gates.each_ref().map(paid);
+        let [left, right] = gates.map(Gate::kill);
+        let left = left.start();
+        wait_until("money to be closed", || told(&swap().send(left.production())) == FORGOTTEN);
+        await_log(&left, RIGHT);
+        let right = right.start();
+        let gates = [left.ready(), right.ready()];
+        gates.iter().for_each(|gate| calls.iter().for_each(|call| is_again(call, gate)));
+        // Together they wait for nobody.
+        let gates = gates.map(Gate::kill).map(Setup::start).map(Gate::ready);
+        gates.iter().for_each(|gate| assert!(!says(gate, "did not come yet"), "{}", gate.stderr()));
+    }
+}
+
+#[test]
+fn a_gate_waits_for_none_that_ended_in_order_or_before_it() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis, true);
+    let call = paid(&right);
+    // The other runs.
+    let left = left.kill().start().ready();
+    is_again(&call, &left);
+    // All end in order, and one comes.
+    let (left, right) = (left.end(), right.end());
+    let left = left.start().ready();
+    is_again(&call, &left);
+    // The other dies, and this one goes on for a while.
+    let right = right.start().ready().kill();
+    let since = crate::support::clock::Watch::start();
+    wait_until("the other to have been silent", || since.elapsed().as_secs() > 9);
+    let left = left.kill().start().ready();
+    is_again(&call, &left);
+    assert!(!says(&left, "did not come yet"), "{}", left.stderr());
+    drop(right);
+}
+
+#[test]
+fn a_gate_that_never_came_is_not_awaited() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let left = sealed(&upstream, &redis, ("left", true)).start().ready();
+    let call = paid(&left);
+    let heard = left.path("sluice-audit/audit-left-production.heard");
+    let knows = || std::fs::read_to_string(&heard).is_ok_and(|text| text.contains("right"));
+    wait_until("it to know of none", knows);
+    let left = left.kill().start().ready();
+    is_again(&call, &left);
+    assert!(!says(&left, "did not come yet"), "{}", left.stderr());
+}
+
+/// They answer for what the other gate did; later starts ask nobody again.
+#[test]
+fn people_open_money_in_the_place_of_a_gate_that_never_comes() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gates = pair(&upstream, &redis, true);
+    paid(&gates[0]);
+    let [left, _right] = gates.map(Gate::kill);
+    let left = left.start();
+    wait_until("money to be closed", || told(&swap().send(left.production())) == FORGOTTEN);
+    for person in ["ops-1", "ops-2"] {
+        let body = json!({"environment": "production", "scope": "restored", "reason": "upstream was asked"});
+        ask(&left, "POST", "freezes/lift", &operator(person), Some(body));
+    }
+    paid(&left.ready());
+}
