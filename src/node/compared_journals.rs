@@ -31,7 +31,8 @@ impl Membership {
         for member in heard.members.iter().filter(|member| member.node != node.id && !member.is_retired) {
             let Some(facts) = NodeFacts::read(&member.told) else { continue };
             lowest = lowest.min(facts.kept);
-            if stated_lately(heard, member).is_some()
+            if facts.is_compared
+                && stated_lately(heard, member).is_some()
                 && let Some(behind) = self.differs_behind(environment, member)
             {
                 let why = format!(

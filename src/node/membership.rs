@@ -383,6 +383,7 @@ impl Membership {
             kept,
             own: self.store.highest(environment),
             followed: self.replica.followed_lately(environment),
+            is_compared: !self.store.must_compare(environment),
             left_out: self.replica.left_out(environment).ok().flatten(),
             acknowledges,
             is_journal_new: self.is_journal_new(node, environment),

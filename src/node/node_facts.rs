@@ -46,6 +46,8 @@ pub struct NodeFacts {
     pub own: Number,
     /// What it followed lately, which must be the same at every gate.
     pub followed: Option<FollowedDigest>,
+    /// Whether its journal was compared with this Redis, so that it has the same history.
+    pub is_compared: bool,
     /// The first entry that its journal has and its replica left out.
     pub left_out: Option<Number>,
     /// The latest loss that it knows of: it sends nothing more that it committed before.
@@ -137,6 +139,7 @@ mod tests {
                 kept: Number::default(),
                 own: Number::new(own),
                 followed: None,
+                is_compared: true,
                 left_out: None,
                 acknowledges: None,
                 is_journal_new: false,

@@ -267,6 +267,7 @@ impl Membership {
             let from = orphans.nodes.entry(member.node.clone()).or_insert(behind.as_u64());
             *from = behind.as_u64().min(*from);
             orphans.differ.insert(member.node.clone());
+            orphans.here.extend(gathered.came.iter().map(|member| member.node.clone()));
         }
         gathered.add_untold(committed, leads, (&mut orphans, &mut reasons));
         orphans.knows_of(&made);

@@ -1,6 +1,6 @@
 //! Tells a store what it forgot, from this node's audit log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,12 +64,12 @@ pub async fn remember(
     // The outbox must be in the files first.
     brought(node, environment).await?;
     let (folder, seals, id, sender) = (folder.to_owned(), seals.clone(), node.id.clone(), node.sender());
-    let tells_own_alone = waits.differ.contains(&node.id);
+    let told_by_themselves = if waits.differ.contains(&node.id) { waits.here.clone() } else { BTreeSet::new() };
     let reading = tokio::task::spawn_blocking(move || {
         let apart_up_to = another_history(&folder, &id, environment)?;
         let mut tale = Tale::of(sender).apart_up_to(apart_up_to);
         let told = &mut |entry: Outstanding| {
-            if tells_own_alone && entry.node != id {
+            if entry.node != id && told_by_themselves.contains(&entry.node) {
                 return ControlFlow::Continue(());
             }
             let written = written_claim(&seals, &entry).unwrap_or_else(|error| {

@@ -10,7 +10,7 @@ use super::claims::{swap, told};
 use super::console::{console, lift};
 use super::doctor;
 use super::nodes::{
-    CLOSED, all_have_it, await_log, have_all, paid, pair, says, setup, waiting, without_what_was_before,
+    CLOSED, all_have_it, await_log, have_all, outlives, paid, pair, says, setup, waiting, without_what_was_before,
 };
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
@@ -124,6 +124,7 @@ fn entries_that_nobody_has_close_money() {
         let away = right.kill();
         let between = paid(&left);
         have_all(&redis, &["left"]);
+        outlives(&left, ["left", "right"]);
         let stopped = left.kill();
         redis.ask(&["DEL", "sluice:{production}:q"]);
         if is_lost {
@@ -160,6 +161,7 @@ fn a_gap_between_entries_of_the_store_ends_no_start() {
     let calls: Vec<Call> = (0..3).map(|_| paid(&left)).collect();
     wait_until("both entries of each", || waiting(&redis) >= 6);
     have_all(&redis, &["left"]);
+    outlives(&left, ["left", "right"]);
     let stopped = left.kill();
     redis.ask(&["ZREMRANGEBYRANK", "sluice:{production}:q", "2", "3"]);
     let left = stopped.start().ready();

@@ -4,6 +4,10 @@ use std::sync::{Arc, Barrier};
 use std::thread::spawn;
 use std::time::Duration;
 
+use sluice::adapters::audit::LastHeard;
+use sluice::base::ids::Environment;
+use sluice::ledger::NodeId;
+
 use super::claims::{assert_again, named, pay, swap, told};
 use crate::support::clock::{Watch, wait_until};
 use crate::support::shape::swap_record;
@@ -80,6 +84,16 @@ pub(super) fn have_all(redis: &Redis, nodes: &[&str]) {
     let kept = |node: &str| redis.ask(&["HGET", "sluice:{production}:k", node]).concat();
     let has_all = |node: &&str| kept(node).ends_with(&format!(" {}", commits(redis)));
     wait_until("journals to have all", || nodes.iter().all(has_all));
+}
+
+/// Waits until a gate has kept that another one ended before: started alone, it does not wait for that one.
+pub(super) fn outlives(gate: &Gate, [node, other]: [&str; 2]) {
+    let [node, other] = [node, other].map(|name| NodeId::parse(name).unwrap());
+    wait_until("the other gate to be silent", || {
+        let heard = LastHeard::read(&gate.path("sluice-audit"), &node, Environment::Production);
+        let silent = heard.and_then(|heard| Some(heard.at.since(heard.stated.get(&other)?.at)));
+        silent.is_some_and(|silent| silent > Duration::from_secs(7))
+    });
 }
 
 pub(super) fn read(gate: &Gate) -> Answer {

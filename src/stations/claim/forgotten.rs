@@ -50,6 +50,7 @@ impl Forgotten {
         }
         self.lacks_up_to = self.lacks_up_to.max(other.lacks_up_to);
         self.differ.extend(other.differ.iter().cloned());
+        self.here.extend(other.here.iter().cloned());
         self.knows_of(&other.made);
     }
 

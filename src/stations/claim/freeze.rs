@@ -78,10 +78,13 @@ pub struct Forgotten {
     /// before, where its disk never had that commit.
     #[serde(default)]
     pub made: BTreeMap<NodeId, u64>,
-    /// The nodes whose journals have other entries than the one from which the store was rebuilt. They tell their own commits
-    /// alone: of those of others, somebody may have changed what they got.
+    /// The nodes whose journals have other entries than the one from which the store was rebuilt. They do not tell the commits of
+    /// `here`: somebody may have changed what they got of those.
     #[serde(default)]
     pub differ: BTreeSet<NodeId>,
+    /// The nodes that came to that rebuild, so that they tell their own commits.
+    #[serde(default)]
+    pub here: BTreeSet<NodeId>,
 }
 
 /// Writes the record of a freeze.
