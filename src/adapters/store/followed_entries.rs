@@ -130,6 +130,14 @@ impl FollowedEntries {
         }
     }
 
+    /// Goes on behind a number: what was before is of another history.
+    pub fn pass_over(&self, environment: Environment, up_to: u64) {
+        let mut all = self.of();
+        let followed = all.entry(environment).or_default();
+        followed.behind = up_to;
+        followed.entries.clear();
+    }
+
     /// Returns the number under which the sealed steps of an entry were made before, if it is another one.
     pub fn made_before(&self, entry: &Outstanding) -> Option<Number> {
         let steps = steps_of(entry)?;

@@ -45,7 +45,7 @@ pub struct Replica {
     whole_at: Mutex<BTreeMap<Environment, Number>>,
     /// What reads of the store found otherwise than it is here.
     doubted: DoubtedRecords,
-    followed: FollowedEntries,
+    pub(super) followed: FollowedEntries,
 }
 
 impl SnapshotSource for Replica {
@@ -188,6 +188,7 @@ impl Replica {
 
     /// Forgets all that it knows of an environment: the store has another history than the journal had.
     pub fn forget(&self, environment: Environment, up_to: Number) -> Result<(), StoreFault> {
+        self.followed.pass_over(environment, up_to.as_u64());
         self.write(true, |table| repeated::forget(table, environment, up_to))
     }
 

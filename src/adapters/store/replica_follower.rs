@@ -52,6 +52,7 @@ impl Follower for Replica {
     }
 
     fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String> {
+        self.followed.pass_over(environment, up_to);
         // What is known may have changed in the entries that are left out.
         let skipped = self.write(true, |table| repeated::forget(table, environment, Number::new(up_to)));
         skipped.map_err(|fault| fault.to_string())
