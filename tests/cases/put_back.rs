@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
-use super::nodes::{CLOSED, all_have_it, await_log, paid, says, setup};
+use super::nodes::{CLOSED, all_have_it, await_log, outlives, paid, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
@@ -105,8 +105,7 @@ fn a_gate_waits_for_none_that_ended_in_order_or_before_it() {
     is_again(&call, &left);
     // The other dies, and this one goes on for a while.
     let right = right.start().ready().kill();
-    let since = crate::support::clock::Watch::start();
-    wait_until("the other to have been silent", || since.elapsed().as_secs() > 9);
+    outlives(&left, ["left", "right"]);
     let left = left.kill().start().ready();
     is_again(&call, &left);
     assert!(!says(&left, "did not come yet"), "{}", left.stderr());
