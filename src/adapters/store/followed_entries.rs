@@ -4,6 +4,7 @@
 //! under another number, are known by that. What gates followed between two numbers must be the same: each states a digest
 //! of it with its heartbeat, which nobody without a key can make.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -75,7 +76,9 @@ impl NewestEntries {
             self.behind = self.behind.saturating_add(1);
         }
         let Some(steps) = steps_of(entry) else { return };
-        if self.steps.insert(steps, number).is_none() {
+        // The first number stays: a copy that is told again, as after a failure of the disk, is still one.
+        if let Entry::Vacant(place) = self.steps.entry(steps) {
+            place.insert(number);
             self.in_order.push_back(steps);
         }
         if self.in_order.len() > MAX_REMEMBERED
@@ -209,6 +212,8 @@ mod tests {
         assert_eq!(followed.made_before(&entry(4, "b")), Some(Number::new(2)));
         assert_eq!(followed.made_before(&entry(2, "b")), None, "it is told again");
         assert_eq!(followed.made_before(&entry(4, "d")), None);
+        followed.add(&entry(4, "b"));
+        assert_eq!(followed.made_before(&entry(4, "b")), Some(Number::new(2)), "a copy is told again");
     }
 
     #[test]
