@@ -46,7 +46,9 @@ pub use read::{LONGEST_LINE, LineReader, RawLine};
 pub use receipt::{FoundLine, ProvedEntries};
 pub use salts::{Salts, salted};
 pub use snapshot_link::SnapshotLink;
-pub use steps::{SplitEntry, UnusedNumbers, split_steps, unused_before, with_steps, with_values, without_values};
+pub use steps::{
+    SplitEntry, UnusedNumbers, split_steps, steps_in, unused_before, with_steps, with_values, without_values,
+};
 pub use tail::{ScanStop, Scanned, scan};
 pub use tree::{
     GrowingTree, TILE_WIDTH, TileIndex, Tiles, consistency_proof, inclusion_proof, is_consistent, is_included,

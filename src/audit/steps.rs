@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use memchr::memmem;
 use serde_json::Value;
 
 use super::entry::Entry;
@@ -114,7 +115,10 @@ impl UnusedNumbers {
 
 /// Returns the numbers before an entry that it explains. A journal that lacks entries before those is not explained.
 pub fn unused_before(entry: &[u8]) -> Option<UnusedNumbers> {
-    // Few entries have it, and the others need not be built.
+    // Few entries have them. A name that is written with escapes has a backslash.
+    if memmem::find(entry, BEHIND.as_bytes()).is_none() && memmem::find(entry, b"\\u").is_none() {
+        return None;
+    }
     if let Some(members) = json::members_in_form(entry, Limits::ANSWER) {
         return unused_of_members(&members);
     }
@@ -174,6 +178,14 @@ pub fn split_steps(entry: &[u8]) -> Result<SplitEntry<'_>, JsonError> {
     Ok(SplitEntry { bare: json::to_bytes(&entry), steps, values, unused })
 }
 
+/// Returns the steps of an entry, as [`split_steps`] takes them out of it.
+pub fn steps_in(entry: &[u8]) -> Option<Cow<'_, str>> {
+    match json::members_in_form(entry, Limits::ANSWER) {
+        Some(members) => members.into_iter().find(|(name, _)| *name == STEPS).map(|(_, text)| Cow::Borrowed(text)),
+        None => split_steps(entry).ok()?.steps,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,12 +201,19 @@ mod tests {
             r#"{"above":7}"#,
             r#"{"above":7.0,"begins":2,"upTo":5}"#,
             r#"{"a":{"above":7,"begins":2,"upTo":5}}"#,
+            r#"{"above":7,"begins":2,"up\u0054o":5}"#,
             "{}",
         ];
         for entry in entries {
             let spaced = format!(" {entry}");
             assert_eq!(split_steps(entry.as_bytes()), split_steps(spaced.as_bytes()), "{entry}");
             assert_eq!(unused_before(entry.as_bytes()), unused_before(spaced.as_bytes()), "{entry}");
+            let split = split_steps(entry.as_bytes()).unwrap();
+            assert_eq!(
+                (unused_before(entry.as_bytes()), steps_in(entry.as_bytes())),
+                (split.unused, split.steps),
+                "{entry}"
+            );
         }
         for entry in entries {
             for steps in ["[]", r#"[{"after":5}]"#, "\"AAAA\""] {

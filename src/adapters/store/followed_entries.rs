@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{split_steps, unused_before};
+use crate::audit::{steps_in, unused_before};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::ledger::{Number, Outstanding, StoreTime};
@@ -56,7 +56,7 @@ impl NewestEntries {
     }
 
     /// Adds an entry that comes next. Behind a gap, and behind a rebuild of the store, they begin anew.
-    fn add(&mut self, entry: &Outstanding) {
+    fn add(&mut self, entry: &Outstanding, steps: Option<Fingerprint>) {
         let number = entry.number.as_u64();
         if number <= self.last() && !self.entries.is_empty() {
             return;
@@ -75,7 +75,7 @@ impl NewestEntries {
             self.entries.pop_front();
             self.behind = self.behind.saturating_add(1);
         }
-        let Some(steps) = steps_of(entry) else { return };
+        let Some(steps) = steps else { return };
         // The first number stays: a copy that is told again, as after a failure of the disk, is still one.
         if let Entry::Vacant(place) = self.steps.entry(steps) {
             place.insert(number);
@@ -106,15 +106,21 @@ impl FollowedEntries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry that comes next.
-    pub fn add(&self, entry: &Outstanding) {
-        self.of().entry(entry.environment).or_default().add(entry);
+    /// Adds an entry that comes next; returns the number under which its sealed steps were made before, if it is another
+    /// one.
+    pub fn add(&self, entry: &Outstanding) -> Option<Number> {
+        let steps = steps_of(entry);
+        let mut all = self.of();
+        let followed = all.entry(entry.environment).or_default();
+        let made = steps.and_then(|steps| followed.steps.get(&steps).copied());
+        followed.add(entry, steps);
+        made.filter(|made| *made < entry.number.as_u64()).map(Number::new)
     }
 
     /// Begins with the newest entries of a journal, all of one environment.
     pub fn begin(&self, environment: Environment, entries: &[Outstanding]) {
         let mut begun = NewestEntries::default();
-        entries.iter().for_each(|entry| begun.add(entry));
+        entries.iter().for_each(|entry| begun.add(entry, steps_of(entry)));
         let mut all = self.of();
         let followed = all.entry(environment).or_default();
         if begun.last() >= followed.last() {
@@ -139,14 +145,6 @@ impl FollowedEntries {
         let followed = all.entry(environment).or_default();
         followed.behind = up_to;
         followed.entries.clear();
-    }
-
-    /// Returns the number under which the sealed steps of an entry were made before, if it is another one.
-    pub fn made_before(&self, entry: &Outstanding) -> Option<Number> {
-        let steps = steps_of(entry)?;
-        let all = self.of();
-        let number = *all.get(&entry.environment)?.steps.get(&steps)?;
-        (number < entry.number.as_u64()).then(|| Number::new(number))
     }
 
     /// Notes the lowest number that a gate had now.
@@ -182,8 +180,7 @@ impl FollowedEntries {
 
 /// Returns the digest of an entry's sealed steps. Nobody can make the same ones twice.
 fn steps_of(entry: &Outstanding) -> Option<Fingerprint> {
-    let split = split_steps(&entry.entry).ok()?;
-    let steps = split.steps.filter(|steps| steps.starts_with('"'))?;
+    let steps = steps_in(&entry.entry).filter(|steps| steps.starts_with('"'))?;
     Some(Fingerprint::of(&[steps.as_bytes()]))
 }
 
@@ -202,18 +199,17 @@ mod tests {
 
     fn followed(texts: &[&str]) -> FollowedEntries {
         let followed = FollowedEntries::default();
-        (1_u64..).zip(texts).for_each(|(number, text)| followed.add(&entry(number, text)));
+        (1_u64..).zip(texts).for_each(|(number, text)| assert_eq!(followed.add(&entry(number, text)), None));
         followed
     }
 
     #[test]
     fn steps_that_were_made_before_are_known_under_another_number_only() {
         let followed = followed(&["a", "b", "c"]);
-        assert_eq!(followed.made_before(&entry(4, "b")), Some(Number::new(2)));
-        assert_eq!(followed.made_before(&entry(2, "b")), None, "it is told again");
-        assert_eq!(followed.made_before(&entry(4, "d")), None);
-        followed.add(&entry(4, "b"));
-        assert_eq!(followed.made_before(&entry(4, "b")), Some(Number::new(2)), "a copy is told again");
+        assert_eq!(followed.add(&entry(2, "b")), None, "it is told again");
+        assert_eq!(followed.add(&entry(4, "b")), Some(Number::new(2)));
+        assert_eq!(followed.add(&entry(4, "b")), Some(Number::new(2)), "a copy is told again");
+        assert_eq!(followed.add(&entry(5, "d")), None);
     }
 
     #[test]
@@ -226,7 +222,7 @@ mod tests {
         assert_eq!((same.are(PLACE, &stated), other.are(PLACE, &stated)), (Some(true), Some(false)));
         assert_eq!(followed(&["a", "b"]).are(PLACE, &stated), None, "it has not come so far");
         let later = FollowedEntries::default();
-        [entry(3, "c"), entry(4, "d")].iter().for_each(|entry| later.add(entry));
+        [entry(3, "c"), entry(4, "d")].iter().for_each(|entry| assert_eq!(later.add(entry), None));
         assert_eq!(later.are(PLACE, &stated), None, "it begins later");
         (0..MARKS as u32).for_each(|nth| one.mark(PLACE, MARK_EVERY * (3 + nth), Number::new(3)));
         assert_eq!(one.stated(PLACE), None, "all gates had it long ago");

@@ -382,9 +382,7 @@ impl Replica {
 
     /// Remembers an entry; returns its steps, unless they were made before.
     fn follows(&self, entry: &Outstanding, read: ReadEntry) -> ReadEntry {
-        let is_copy = self.followed.made_before(entry).is_some();
-        self.followed.add(entry);
-        if is_copy { read.of_a_copy() } else { read }
+        if self.followed.add(entry).is_some() { read.of_a_copy() } else { read }
     }
 }
 
