@@ -34,7 +34,7 @@ use crate::stations::reply::{Reply, ok_json};
 /// How often writes of other nodes are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a silent stream sends a comment, so that the client does not take it for broken.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the session is checked.
 const SESSION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest time of a stream; then the client reconnects, and its token is checked again.

@@ -8,7 +8,7 @@ use super::state::ConsoleState;
 use crate::base::ids::Environment;
 use crate::catalog::{BodyPlace, Party, Violation};
 use crate::ledger::{Content, Index, IndexPart, StoreFault, StoreTime};
-use crate::stations::follow::{decode_foreign, foreign_key};
+use crate::stations::follow::{decode_foreign, decode_progress, foreign_key, progress_key};
 use crate::stations::reply::{Reply, ok_json};
 
 /// The most payments of an answer.
@@ -28,14 +28,38 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     }
     let roles: Vec<&str> = asked.person.roles().collect();
     environments.retain(|environment| inside.visibility.shows(&roles, *environment, None));
-    let mut payments = Vec::new();
+    let (mut payments, mut lists) = (Vec::new(), Vec::new());
     for environment in environments {
-        match of_environment(inside, environment).await {
-            Ok(found) => payments.extend(found),
+        let found = async { Ok((of_environment(inside, environment).await?, lists_of(inside, environment).await?)) };
+        match found.await {
+            Ok((found, of_environment)) => {
+                payments.extend(found);
+                lists.extend(of_environment);
+            }
             Err(fault) => return store_failed(inside, &fault),
         }
     }
-    ok_json(200, &json!({ "payments": payments }))
+    ok_json(200, &json!({ "payments": payments, "lists": lists }))
+}
+
+/// Returns which of upstream's lists of payments a gate reads now: without that, nobody finds such payments.
+async fn lists_of(inside: &ConsoleState, environment: Environment) -> Result<Vec<Value>, StoreFault> {
+    let catalog = inside.catalog();
+    let mut lists = Vec::new();
+    for operation in catalog.operations().iter().filter(|one| one.enabled && one.follow.is_some()) {
+        let (record, now) = inside.node.store.read(&progress_key(environment, &operation.id)).await?;
+        let progress = match record.map(|record| record.content) {
+            Some(Content::Whole(bytes)) => decode_progress(&bytes).ok(),
+            _ => None,
+        };
+        lists.push(json!({
+            "environment": environment.as_str(),
+            "operation": operation.id.as_str(),
+            "read": progress.as_ref().is_some_and(|progress| progress.until > now),
+            "latest": progress.map(|progress| moment(StoreTime::of_micros(progress.head))),
+        }));
+    }
+    Ok(lists)
 }
 
 /// Returns the payments that were found last, the latest first.

@@ -179,9 +179,13 @@ async fn find(server: &ConsoleServer, id: &SessionId, is_use: bool) -> Result<Op
 
 fn session_json(server: &ConsoleServer, standing: &StandingSession) -> Value {
     let person = Person::in_session(&standing.session, &server.inside.node.owners);
+    let (roles, inside) = (person.roles().collect::<Vec<_>>(), &server.inside);
+    let seen = inside.environments.iter().filter(|one| inside.visibility.shows(&roles, **one, None));
+    let environments: Vec<&str> = seen.map(|one| one.as_str()).collect();
     json!({
         "person": { "issuer": person.who.issuer, "subject": person.who.subject },
-        "roles": person.roles().collect::<Vec<_>>(),
+        "roles": roles,
+        "environments": environments,
         "expiresAt": render::moment(standing.session.until),
         "idleUntil": render::moment(standing.idle_until(server.terms)),
         "renews": standing.session.renews,

@@ -1,4 +1,4 @@
-//! Room for audit entries: no caller fills the journal with refused calls, and sandbox leaves the disk to production.
+//! Room for audit entries: no caller fills the journal with refused or held calls, and sandbox leaves the disk to production.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -13,10 +14,12 @@ use super::not_begun::NotBegun;
 use crate::adapters::machine::disk_space;
 use crate::adapters::rate::{RoomShare, SharedRoom};
 use crate::base::ids::Environment;
+use crate::ledger::{Commit, Step};
 use crate::stations::check::Intent;
 use crate::stations::claim::Owner;
+use crate::stations::hold::NoPlace;
 
-/// After this time, the entries of refused calls count anew.
+/// After this time, entries count anew.
 const HOUR: Duration = Duration::from_secs(3_600);
 /// How often the free space is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,9 +27,10 @@ const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 /// The room for audit entries at this gate.
 #[derive(Debug)]
 pub struct JournalRoom {
-    /// The most entries about refused calls of an environment within an hour.
-    refusals: usize,
-    counted: Mutex<BTreeMap<Environment, RefusalHour>>,
+    /// The entries about refused calls.
+    refusals: HourlyRoom,
+    /// The bytes of held calls: they stay in the journal when the hold has ended.
+    held_bytes: HourlyRoom,
     /// The folders that grow with each entry.
     folders: Vec<PathBuf>,
     /// The free space that is kept for production; zero where one environment alone is served.
@@ -34,17 +38,61 @@ pub struct JournalRoom {
     is_short: AtomicBool,
 }
 
-/// The entries about refused calls of one environment, since a moment of the gate's monotonic clock.
+/// The most of something that an environment may have within an hour, and each caller's share of it.
 #[derive(Debug)]
-struct RefusalHour {
+struct HourlyRoom {
+    most: usize,
+    counted: Mutex<BTreeMap<Environment, CountedHour>>,
+}
+
+/// What callers of one environment took, since a moment of the gate's monotonic clock.
+#[derive(Debug)]
+struct CountedHour {
     since: Duration,
     shares: HashMap<Owner, RoomShare<Owner>>,
     room: Arc<SharedRoom<Owner>>,
 }
 
+impl HourlyRoom {
+    fn new(most: usize) -> HourlyRoom {
+        HourlyRoom { most, counted: Mutex::default() }
+    }
+
+    /// Takes this much for a caller and this hour; returns false and takes nothing where its share does not allow it.
+    fn take(&self, environment: Environment, caller: &Owner, units: usize, elapsed: Duration) -> bool {
+        self.share(environment, caller, units, elapsed).map(|share| self.keep(environment, caller, share)).is_some()
+    }
+
+    /// Takes this much for a caller until the share is dropped; `None` where the caller's part does not allow it.
+    fn share(
+        &self,
+        environment: Environment,
+        caller: &Owner,
+        units: usize,
+        elapsed: Duration,
+    ) -> Option<RoomShare<Owner>> {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = || CountedHour { since: elapsed, shares: HashMap::new(), room: SharedRoom::new(self.most) };
+        let hour = counted.entry(environment).or_insert_with(begins);
+        if elapsed.saturating_sub(hour.since) >= HOUR {
+            *hour = begins();
+        }
+        let mut share = hour.room.share_of(caller.clone());
+        share.grow(units).then_some(share)
+    }
+
+    /// Keeps a share until its hour is over.
+    fn keep(&self, environment: Environment, caller: &Owner, share: RoomShare<Owner>) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(CountedHour { shares, room, .. }) = counted.get_mut(&environment) else { return };
+        shares.entry(caller.clone()).or_insert_with(|| room.share_of(caller.clone())).take_over(share);
+    }
+}
+
 impl JournalRoom {
-    pub fn new(refusals: usize, folders: Vec<PathBuf>, kept_bytes: u64) -> JournalRoom {
-        JournalRoom { refusals, counted: Mutex::default(), folders, kept_bytes, is_short: AtomicBool::new(false) }
+    pub fn new(refusals: usize, held_bytes: usize, folders: Vec<PathBuf>, kept_bytes: u64) -> JournalRoom {
+        let (refusals, held_bytes) = (HourlyRoom::new(refusals), HourlyRoom::new(held_bytes));
+        JournalRoom { refusals, held_bytes, folders, kept_bytes, is_short: AtomicBool::new(false) }
     }
 
     /// Whether the rest of the disk is kept from this environment.
@@ -58,20 +106,26 @@ impl JournalRoom {
         if self.is_kept_from(environment) {
             return Some(NotBegun::AuditAway);
         }
-        let has_room = self.take(environment, &Owner::of(intent.caller()), elapsed);
+        let has_room = self.refusals.take(environment, &Owner::of(intent.caller()), 1, elapsed);
         (!has_room).then_some(NotBegun::NoRoomForRefusal)
     }
 
-    /// Takes room for one entry about a refused call of this caller; returns false where its share is full.
-    fn take(&self, environment: Environment, caller: &Owner, elapsed: Duration) -> bool {
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let begins = || RefusalHour { since: elapsed, shares: HashMap::new(), room: SharedRoom::new(self.refusals) };
-        let hour = counted.entry(environment).or_insert_with(begins);
-        if elapsed.saturating_sub(hour.since) >= HOUR {
-            *hour = begins();
-        }
-        let RefusalHour { shares, room, .. } = hour;
-        shares.entry(caller.clone()).or_insert_with(|| room.share_of(caller.clone())).grow(1)
+    /// Takes room for what the commit of a hold leaves in the journal; fails where there is none.
+    pub fn share_of_hold(
+        &self,
+        intent: &Intent,
+        commit: &Commit,
+        elapsed: Duration,
+    ) -> Result<RoomShare<Owner>, NotBegun> {
+        let values = commit.steps.iter().filter_map(Step::value).map(Bytes::len);
+        let bytes = values.fold(commit.entry.len(), usize::saturating_add);
+        let share = self.held_bytes.share(intent.environment(), &Owner::of(intent.caller()), bytes, elapsed);
+        share.ok_or(NotBegun::NoPlaceForHold(NoPlace::Hour))
+    }
+
+    /// Counts a hold that was made.
+    pub fn keeps(&self, intent: &Intent, share: RoomShare<Owner>) {
+        self.held_bytes.keep(intent.environment(), &Owner::of(intent.caller()), share);
     }
 
     /// Measures the free space as long as the process lives.
@@ -118,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_leaves_others_room_for_entries_about_refused_calls() {
-        let room = JournalRoom::new(4, Vec::new(), 0);
-        let take = |environment, who, seconds| room.take(environment, &owner(who), Duration::from_secs(seconds));
+    fn a_caller_leaves_others_room_within_each_hour() {
+        let room = HourlyRoom::new(4);
+        let take = |environment, who, seconds| room.take(environment, &owner(who), 1, Duration::from_secs(seconds));
         assert!(take(Environment::Sandbox, "a", 10) && take(Environment::Sandbox, "a", 11));
         assert!(!take(Environment::Sandbox, "a", 12), "the share is full");
         assert!(take(Environment::Sandbox, "b", 12), "another caller has room");

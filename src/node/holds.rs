@@ -47,8 +47,18 @@ impl Node {
         for _ in 0..PLACES {
             let room = (self.hold_room, used);
             let commit = hold::hold(held, &policies.rules, &id, &headers, by, trace, again, room);
+            let share = match self.entries.share_of_hold(held.intent(), &commit, self.clock.elapsed()) {
+                Ok(share) => share,
+                Err(why) => {
+                    self.metrics.hold(environment.as_str(), "no-room");
+                    // An existing claim is told first.
+                    let found = self.claimed_already(&held.intent().name(), again.is_none()).await;
+                    return Err(found.unwrap_or(why));
+                }
+            };
             match self.try_commit(commit.clone()).await {
                 Ok(_) => {
+                    self.entries.keeps(held.intent(), share);
                     self.changes.happened();
                     return Ok(id);
                 }

@@ -49,7 +49,9 @@ pub(super) fn clock_watch(config: &Config) -> ClockWatch {
 pub(super) fn entry_room(config: &Config) -> JournalRoom {
     let kept = if config.environments.len() > 1 { config.audit.production_bytes } else { 0 };
     let folders = vec![config.audit.folder.clone(), config.store.folder.clone()];
-    JournalRoom::new(config.limits.refusals, folders, u64::try_from(kept).unwrap_or(u64::MAX))
+    // Twice what may wait at a time.
+    let held_bytes = config.limits.holds_bytes.saturating_mul(2);
+    JournalRoom::new(config.limits.refusals, held_bytes, folders, u64::try_from(kept).unwrap_or(u64::MAX))
 }
 
 pub(super) fn terms(config: &Config) -> Terms {

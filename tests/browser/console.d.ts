@@ -9,6 +9,8 @@ interface Subject {
 interface Session {
   person: Subject & { issuer: string };
   roles: string[];
+  /** Those that the gate serves and the person sees. */
+  environments: string[];
   expiresAt: string;
   /** Whether the page signs in again at the provider when it ends. */
   renews: boolean;
@@ -131,6 +133,7 @@ type PaymentStatus =
   | "cancelled"
   | "expired"
   | "not-sent"
+  | "absent"
   | "given-up"
   | "failed"
   | "returned";
@@ -184,8 +187,17 @@ interface ForeignPayment {
   source: { amount: string | null; currency: string | null };
 }
 
+/** One of upstream's lists of payments, and whether a gate reads it. */
+interface FollowedList {
+  environment: string;
+  operation: string;
+  read: boolean;
+  latest: string | null;
+}
+
 /** The sum of the payments with one status and one currency. */
 interface PaymentSum {
+  environment: string;
   status: PaymentStatus;
   currency: string | null;
   count: number;
@@ -234,7 +246,14 @@ interface PaymentStatement extends PaymentExtent {
 /** The money of one day (UTC). */
 interface PaymentDay {
   day: string;
-  sums: { status: PaymentStatus; operation: string; count: number; value: string; unvalued: number }[];
+  sums: {
+    environment: string;
+    status: PaymentStatus;
+    operation: string;
+    count: number;
+    value: string;
+    unvalued: number;
+  }[];
 }
 
 /** The state of a limit. */

@@ -277,14 +277,14 @@ test("money that is closed without a freeze is told above every view, in the ove
   // Payments are read from the audit log, which is gone as well.
   const page = await signIn(browser, gate, "ops-1", ["approver", "operator"], { expects: [/status of 503/] });
   await goTo(page, gate, "#/overview");
-  await page.getByText("Money is moving: nothing is frozen.").waitFor();
+  await page.getByText("Nothing stops money at this gate.").waitFor();
   // Its disk is gone: nothing that is paid could be recorded.
   const [audit, away] = ["sluice-audit", "away"].map((name) => path.join(gate.folder, name));
   await rename(audit, away);
   assert.equal((await gate.swap("while-closed-2", "10")).status, 503);
   await page.locator("#standing").getByText("No money moves: the audit log cannot be written").waitFor();
   await page.locator(".glance .frozen").getByText("Reads go on.").waitFor();
-  assert.equal(await page.getByText("Money is moving").count(), 0);
+  assert.equal(await page.getByText("Nothing stops money").count(), 0);
   await goTo(page, gate, `#/hold/${hold.id}`);
   await page.getByRole("button", { name: "Approve…" }).click();
   const dialog = page.getByRole("dialog");
@@ -293,6 +293,6 @@ test("money that is closed without a freeze is told above every view, in the ove
   await rename(away, audit);
   await page.locator("#standing .frozen").waitFor({ state: "detached" });
   await goTo(page, gate, "#/overview");
-  await page.getByText("Money is moving: nothing is frozen.").waitFor();
+  await page.getByText("Nothing stops money at this gate.").waitFor();
   assertNoProblems(page);
 });

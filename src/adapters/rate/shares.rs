@@ -69,6 +69,13 @@ impl<K: Clone + Debug + Eq + Hash> RoomShare<K> {
         self.units
     }
 
+    /// Takes another share of the same user over; one of another room is freed.
+    pub fn take_over(&mut self, mut other: RoomShare<K>) {
+        if Arc::ptr_eq(&self.room, &other.room) && self.user == other.user {
+            self.units = self.units.saturating_add(std::mem::take(&mut other.units));
+        }
+    }
+
     /// The most that the user can hold while nobody else holds any.
     pub fn most_alone(&self) -> usize {
         (self.room.all / 2).min(self.room.of_one)

@@ -1,8 +1,10 @@
 //! `sluice payments foreign`: lists payments that upstream shows and no gate sent, or that are not as they were sent.
 
 use clap::Args;
+use serde_json::Value;
 
 use super::{amount_of, minute_of};
+use crate::base::visible::visible;
 use crate::cli::ExitReason;
 use crate::cli::console::{ConsoleCall, ConsoleOptions};
 use crate::cli::output::{TableColumn, text_at};
@@ -26,9 +28,24 @@ impl ForeignPaymentsArgs {
         let environment = self.environment.map(|environment| environment.as_str().to_owned());
         let ask = ConsoleCall::get("payments/foreign").with("environment", environment);
         self.way.ask_for_rows(&ask, Some("payments"), |answer| {
-            list_as_table(answer, "payments", &COLUMNS, "No foreign payments are known.")
+            let table = list_as_table(answer, "payments", &COLUMNS, "No foreign payments are known.");
+            format!("{table}{}", unread_lists(answer))
         })
     }
+}
+
+/// Names upstream's lists that no gate reads now: nobody looks for such payments there.
+fn unread_lists(answer: &Value) -> String {
+    let lists = answer["lists"].as_array().into_iter().flatten();
+    let unread = lists.filter(|list| list["read"] != true);
+    let name = |list: &Value| {
+        format!(
+            "No gate reads the list of {} in {} now: such payments are not found there.\n",
+            text_at(list, "/operation"),
+            text_at(list, "/environment")
+        )
+    };
+    visible(&unread.map(name).collect::<String>()).replace("\\u{A}", "\n")
 }
 
 const COLUMNS: [TableColumn; 7] = [

@@ -79,7 +79,7 @@ struct PaymentFilterArgs {
     text: Option<String>,
 }
 
-const STATUSES: [&str; 11] = [
+const STATUSES: [&str; 12] = [
     "paid",
     "sending",
     "waiting",
@@ -88,6 +88,7 @@ const STATUSES: [&str; 11] = [
     "cancelled",
     "expired",
     "not-sent",
+    "absent",
     "given-up",
     "failed",
     "returned",
@@ -218,8 +219,13 @@ fn sum_in_words(sum: &Value) -> String {
     };
     let value = usd(sum["value"].as_str().and_then(|value| value.parse().ok()).unwrap_or(0));
     let calls = if sum["count"] == 1 { "call" } else { "calls" };
-    visible(&format!("sum  {}: {} {calls}, {amount}{value} USD{unvalued}\n", text_at(sum, "/status"), sum["count"]))
-        .replace("\\u{A}", "\n")
+    visible(&format!(
+        "sum  {} {}: {} {calls}, {amount}{value} USD{unvalued}\n",
+        text_at(sum, "/environment"),
+        text_at(sum, "/status"),
+        sum["count"]
+    ))
+    .replace("\\u{A}", "\n")
 }
 
 /// Returns micro-USD as a decimal with at least two places.
@@ -230,8 +236,8 @@ fn usd(value: u128) -> String {
 }
 
 const PAYMENT_COLUMNS: [TableColumn; 10] = [
-    TableColumn { head: "WHEN", is_whole: true, cell: |row| minute_of(row, "/at") },
-    TableColumn { head: "STATUS", is_whole: true, cell: |row| text_at(row, "/status") },
+    TableColumn { head: "WHEN (UTC)", is_whole: true, cell: |row| minute_of(row, "/at") },
+    TableColumn { head: "STATUS", is_whole: true, cell: status_of },
     TableColumn { head: "AMOUNT", is_whole: true, cell: amount_of },
     TableColumn { head: "USD", is_whole: true, cell: value_of },
     TableColumn { head: "FROM", is_whole: false, cell: |row| party_of(&row["from"]) },
@@ -241,6 +247,12 @@ const PAYMENT_COLUMNS: [TableColumn; 10] = [
     TableColumn { head: "REQUEST", is_whole: true, cell: |row| text_at(row, "/name") },
     TableColumn { head: "OPERATION", is_whole: false, cell: |row| text_at(row, "/operation") },
 ];
+
+/// Returns the status; a payment of the sandbox says so.
+fn status_of(row: &Value) -> String {
+    let status = text_at(row, "/status");
+    if row["environment"] == "sandbox" { format!("{status}, sandbox") } else { status }
+}
 
 fn minute_of(row: &Value, pointer: &str) -> String {
     let text = text_at(row, pointer);
@@ -315,9 +327,18 @@ mod tests {
 
     #[test]
     fn a_sum_is_exact_and_on_one_line() {
-        let sum = json!({"status": "paid", "currency": "usdc", "count": 2, "amount": "9007199254740993.10", "value": "1500000", "unvalued": 1});
-        assert_eq!(sum_in_words(&sum), "sum  paid: 2 calls, 9007199254740993.10 USDC, 1.50 USD (1 without a value)\n");
+        let sum = json!({"environment": "production", "status": "paid", "currency": "usdc", "count": 2, "amount": "9007199254740993.10", "value": "1500000", "unvalued": 1});
+        assert_eq!(
+            sum_in_words(&sum),
+            "sum  production paid: 2 calls, 9007199254740993.10 USDC, 1.50 USD (1 without a value)\n"
+        );
         assert_eq!(usd(1_000_001), "1.000001");
+    }
+
+    #[test]
+    fn a_payment_of_the_sandbox_says_so() {
+        assert_eq!(status_of(&json!({"status": "paid", "environment": "sandbox"})), "paid, sandbox");
+        assert_eq!(status_of(&json!({"status": "paid", "environment": "production"})), "paid");
     }
 
     #[test]

@@ -7,13 +7,14 @@ use super::PaymentScopeArgs;
 use crate::base::visible::visible;
 use crate::cli::ExitReason;
 use crate::cli::console::{ConsoleCall, ConsoleOptions};
-use crate::cli::output::{TableColumn, text_at};
+use crate::cli::output::{TableColumn, TableLayout, text_at};
 use crate::cli::pages::list_as_table;
 
 /// Show the statement of a day: payments that were sent, arrived, failed, came back, or are open
 ///
 /// By operation, caller, destination, currency and network, with the sums of each currency and network below. Each line
-/// adds up: `opening`, `sent` and `reopened` are together what ended on the day and what is open or unknown at its end.
+/// adds up: `opening`, `sent` and `reopened` are together what ended on the day and what is open or unknown at its end. Columns
+/// without any payment are left out.
 /// Changes nothing and leaves no entry; `sluice payments export --statement DAY` writes a file that can be verified.
 #[derive(Debug, Args)]
 pub(super) struct PaymentStatementArgs {
@@ -39,7 +40,14 @@ impl PaymentStatementArgs {
 
 fn in_words(answer: &Value) -> String {
     let none = "No payment was sent, ended or open on this day.";
-    let table = list_as_table(answer, "lines", &COLUMNS, none);
+    let is_used = |column: &TableColumn| {
+        let sum = SUMS.iter().find(|(head, _)| *head == column.head).map(|(_, name)| *name);
+        sum.is_none_or(|name| {
+            answer["lines"].as_array().into_iter().flatten().any(|line| line["sums"][name]["count"] != 0)
+        })
+    };
+    let columns: Vec<TableColumn> = COLUMNS.into_iter().filter(is_used).collect();
+    let table = list_as_table(answer, "lines", TableLayout { columns: &columns, spare: &[] }, none);
     let totals: String = answer["totals"].as_array().into_iter().flatten().map(total_in_words).collect();
     let notes = [
         (answer["over"] == false).then(|| "The day is not over.\n".to_owned()),
@@ -71,16 +79,37 @@ fn money_at(row: &Value, place: &str) -> String {
     row.pointer(place).map_or_else(String::new, money_of)
 }
 
-const COLUMNS: [TableColumn; 12] = [
+/// The columns of sums, and the members of a line that they show. Only those stand in the table that have some.
+const SUMS: [(&str, &str); 12] = [
+    ("OPENING", "opening"),
+    ("SENT", "sent"),
+    ("REOPENED", "reopened"),
+    ("SETTLED", "settled"),
+    ("FAILED", "failed"),
+    ("RETURNED", "returned"),
+    ("NOT EXECUTED", "notExecuted"),
+    ("SAID NOT EXECUTED", "absent"),
+    ("GIVEN UP", "givenUp"),
+    ("OPEN", "open"),
+    ("UNKNOWN", "unknown"),
+    ("FOREIGN", "foreign"),
+];
+
+const COLUMNS: [TableColumn; 17] = [
+    TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |row| text_at(row, "/environment") },
     TableColumn { head: "OPERATION", is_whole: false, cell: |row| text_at(row, "/operation") },
     TableColumn { head: "CALLER", is_whole: false, cell: |row| text_at(row, "/owner/subject") },
     TableColumn { head: "TO", is_whole: false, cell: |row| super::party_of(&row["to"]) },
     TableColumn { head: "CURRENCY", is_whole: true, cell: |row| text_at(row, "/currency").to_uppercase() },
     TableColumn { head: "OPENING", is_whole: true, cell: |row| money_at(row, "/sums/opening") },
     TableColumn { head: "SENT", is_whole: true, cell: |row| money_at(row, "/sums/sent") },
+    TableColumn { head: "REOPENED", is_whole: true, cell: |row| money_at(row, "/sums/reopened") },
     TableColumn { head: "SETTLED", is_whole: true, cell: |row| money_at(row, "/sums/settled") },
     TableColumn { head: "FAILED", is_whole: true, cell: |row| money_at(row, "/sums/failed") },
     TableColumn { head: "RETURNED", is_whole: true, cell: |row| money_at(row, "/sums/returned") },
+    TableColumn { head: "NOT EXECUTED", is_whole: true, cell: |row| money_at(row, "/sums/notExecuted") },
+    TableColumn { head: "SAID NOT EXECUTED", is_whole: true, cell: |row| money_at(row, "/sums/absent") },
+    TableColumn { head: "GIVEN UP", is_whole: true, cell: |row| money_at(row, "/sums/givenUp") },
     TableColumn { head: "OPEN", is_whole: true, cell: |row| money_at(row, "/sums/open") },
     TableColumn { head: "UNKNOWN", is_whole: true, cell: |row| money_at(row, "/sums/unknown") },
     TableColumn { head: "FOREIGN", is_whole: true, cell: |row| money_at(row, "/sums/foreign") },

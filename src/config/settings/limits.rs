@@ -31,7 +31,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         kind: SettingKind::Number { least: 65_536, most: 17_179_869_184, unit: "bytes", slot: |w| &mut w.holds_bytes },
         absent: Absent::Means("67_108_864"),
         doc: "The maximum size of all calls of an environment that wait for approval, shared as `holds`. The store needs\n\
-              several times this on disk. At least four times `body_bytes`.",
+              several times this on disk. At least four times `body_bytes`. Calls that were held within an hour count, too,\n\
+              at this gate, also once they ended, up to twice this: what they leave in the audit log stays there.",
     },
     Setting {
         name: "calls",

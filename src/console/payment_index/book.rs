@@ -148,10 +148,7 @@ impl PaymentBook {
             row.take_hold(hold);
         }
         row.is_repeated |= fact.is_repeated;
-        if let Some(status) = fact.status.filter(|_| number > row.changed) {
-            row.status = status;
-            row.event = fact.event;
-            (row.changed, row.changed_at) = (number, at);
+        if fact.status.is_some_and(|status| row.take_status(number, at, status, fact.event)) {
             row.answered = fact.answered.and_then(|status| u16::try_from(status).ok());
         }
         if let Some(state) = fact.state {

@@ -29,8 +29,10 @@ word_enum! {
         Cancelled = "cancelled",
         /// Too few people approved it in time.
         Expired = "expired",
-        /// It was certainly not sent and may be sent again.
+        /// It was certainly not executed and may be sent again.
         NotSent = "not-sent",
+        /// Two people said that it was not executed, which proves nothing; it may be sent again.
+        Absent = "absent",
         /// Two people gave it up.
         GivenUp = "given-up",
         /// Upstream executed it, and it did not arrive.
@@ -126,8 +128,10 @@ impl PaymentFact {
             },
             _ => FactKind::Other,
         };
+        let is_said = entry.get("saidBy").is_some();
         let (status, event) = match what {
             EntryKind::Followed => status_of_followed(&text("/meaning").unwrap_or_default()),
+            EntryKind::Undone => status_of_undone(is_said, entry.get("hold").is_some()),
             what => status_of(what, entry.get("complete") == Some(&Value::Bool(true))),
         };
         Some(PaymentFact {
@@ -145,7 +149,7 @@ impl PaymentFact {
             event,
             answered: entry.get("status").and_then(Value::as_u64),
             state: text("/state").filter(|state| what == EntryKind::Followed && !state.is_empty()),
-            stage: PaymentStage::of(what, &text("/meaning").unwrap_or_default()),
+            stage: PaymentStage::of(what, &text("/meaning").unwrap_or_default(), is_said),
             problem: text("/problem").filter(|_| what == EntryKind::Followed),
             is_repeated: text("/executions").is_some_and(|word| word != "at-most-once"),
             kind,
@@ -207,13 +211,22 @@ fn status_of_followed(meaning: &str) -> (Option<PaymentStatus>, &'static str) {
     (Some(status), event)
 }
 
+/// Returns the status after an attempt that was not executed, and its words.
+fn status_of_undone(is_said: bool, is_held: bool) -> (Option<PaymentStatus>, &'static str) {
+    let (status, event) = match (is_said, is_held) {
+        (true, _) => (PaymentStatus::Absent, "two people said that it was not executed; it may be sent again"),
+        (false, true) => (PaymentStatus::Waiting, "certainly not executed yet; the gate sends it again by itself"),
+        (false, false) => (PaymentStatus::NotSent, "certainly not executed; it may be sent again"),
+    };
+    (Some(status), event)
+}
+
 /// Returns the status after an event and its words.
 fn status_of(what: EntryKind, is_complete: bool) -> (Option<PaymentStatus>, &'static str) {
     let (status, event) = match what {
         EntryKind::Sending => (PaymentStatus::Sending, "sent upstream, and not answered yet"),
         EntryKind::Executed => (PaymentStatus::Paid, "upstream executed it"),
         EntryKind::NotExecuted => (PaymentStatus::Refused, "refused by upstream"),
-        EntryKind::Undone => (PaymentStatus::NotSent, "certainly not executed; it may be sent again"),
         EntryKind::Unknown => (PaymentStatus::Unknown, "upstream may have executed it"),
         EntryKind::Abandoned => (PaymentStatus::GivenUp, "given up by two people; limits count it"),
         EntryKind::Refused => (PaymentStatus::Refused, "denied by the rules"),

@@ -52,6 +52,8 @@ pub(in crate::console) struct PaymentRow {
     begin: FilePosition,
     /// Behind the last of them.
     end: FilePosition,
+    /// The status after its newest entry.
+    told: PaymentStatus,
     pub status: PaymentStatus,
     pub answered: Option<u16>,
     pub event: &'static str,
@@ -72,6 +74,8 @@ struct RareFacts {
     state: Option<(u64, Arc<str>)>,
     /// When upstream's list showed something wrong with it, and the number of the entry that says so.
     problem: Option<(u64, StoreTime)>,
+    /// The number of the first entry by which two people said that an attempt was not executed.
+    said_absent: Option<u64>,
 }
 
 impl PaymentRow {
@@ -91,6 +95,7 @@ impl PaymentRow {
             place,
             begin: place,
             end: place,
+            told: PaymentStatus::Sending,
             status: PaymentStatus::Sending,
             answered: None,
             event: "",
@@ -98,6 +103,43 @@ impl PaymentRow {
             changed: 0,
             stages: Vec::new(),
             rare: None,
+        }
+    }
+
+    /// Takes the status after an entry, in any order of the entries.
+    pub(super) fn take_status(
+        &mut self,
+        number: u64,
+        at: StoreTime,
+        status: PaymentStatus,
+        event: &'static str,
+    ) -> bool {
+        let is_newest = number > self.changed;
+        if is_newest {
+            (self.told, self.event) = (status, event);
+            (self.changed, self.changed_at) = (number, at);
+        }
+        if status == PaymentStatus::Absent {
+            let said = &mut self.rare.get_or_insert_default().said_absent;
+            *said = Some(said.map_or(number, |first| first.min(number)));
+        }
+        self.status = if self.rests_on_word() { PaymentStatus::Absent } else { self.told };
+        is_newest
+    }
+
+    /// Whether nothing but people's word says that its first attempts were not executed.
+    fn rests_on_word(&self) -> bool {
+        use PaymentStatus::{Absent, Cancelled, Expired, NotSent, Refused};
+        let said = self.rare.as_ref().and_then(|rare| rare.said_absent);
+        said.is_some_and(|number| number <= self.changed)
+            && matches!(self.told, Absent | Cancelled | Expired | NotSent | Refused)
+    }
+
+    /// Returns what happened last, in words.
+    pub fn event_in_words(&self) -> String {
+        match self.status == self.told {
+            true => self.event.to_owned(),
+            false => format!("{}; before, two people said that an attempt was not executed", self.event),
         }
     }
 

@@ -30,18 +30,21 @@ word_enum! {
         Returned = "returned",
         /// Upstream did not execute it.
         NotExecuted = "not-executed",
+        /// Two people said that upstream did not execute it.
+        Absent = "absent",
         /// Two people gave it up.
         GivenUp = "given-up",
     }
 }
 
 impl PaymentStage {
-    /// Returns the stage after an entry; `meaning` is that of a state in upstream's list.
-    pub fn of(what: EntryKind, meaning: &str) -> Option<PaymentStage> {
+    /// Returns the stage after an entry; `meaning` is that of a state in upstream's list, `is_said` whether people said it.
+    pub fn of(what: EntryKind, meaning: &str, is_said: bool) -> Option<PaymentStage> {
         Some(match (what, meaning) {
             (EntryKind::Sending, _) => PaymentStage::Sending,
             (EntryKind::Executed, _) => PaymentStage::Executed,
             (EntryKind::Unknown, _) => PaymentStage::Unknown,
+            (EntryKind::Undone, _) if is_said => PaymentStage::Absent,
             (EntryKind::NotExecuted | EntryKind::Undone, _) => PaymentStage::NotExecuted,
             (EntryKind::Abandoned, _) => PaymentStage::GivenUp,
             (EntryKind::Followed, "open") => PaymentStage::Open,

@@ -130,7 +130,7 @@ impl PaymentQuery {
             for (key, row) in book.rows() {
                 looked_at(row);
                 if is_wanted(key, row) {
-                    tally.add(row.status, &row.terms, row.sum());
+                    tally.add(key.0, row.status, &row.terms, row.sum());
                     self.offer(key, row, &mut tally);
                 }
             }
@@ -141,7 +141,7 @@ impl PaymentQuery {
             if self.filter.matches_group(group) && is_seen(group.environment, &group.terms) {
                 days.insert(group.day);
                 if self.filter.wants_whole(group.day) {
-                    tally.add(group.status, &group.terms, *sum);
+                    tally.add(group.environment, group.status, &group.terms, *sum);
                 } else {
                     parts.insert(group.day);
                 }
@@ -150,7 +150,7 @@ impl PaymentQuery {
         for (key, row) in parts.into_iter().flat_map(|day| book.payments_of_day(day, None)) {
             looked_at(row);
             if is_wanted(key, row) {
-                tally.add(row.status, &row.terms, row.sum());
+                tally.add(key.0, row.status, &row.terms, row.sum());
             }
         }
         for (key, row) in self.candidates(days, book) {

@@ -38,7 +38,7 @@ impl RowMaker<'_> {
             "name": shown_as(claim),
             "operation": terms.operation,
             "status": row.status.as_str(),
-            "event": row.event,
+            "event": row.event_in_words(),
             "answered": row.answered,
             "state": row.state(),
             "repeated": row.is_repeated,

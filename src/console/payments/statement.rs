@@ -50,6 +50,8 @@ word_enum! {
         Returned = "returned",
         /// Upstream refused it, or certainly never had it.
         NotExecuted = "notExecuted",
+        /// Two people said that upstream did not execute it.
+        Absent = "absent",
         /// Two people gave it up.
         GivenUp = "givenUp",
         /// Under way when the day ended.
@@ -375,6 +377,7 @@ fn standing_of(stage: PaymentStage, is_followed: bool) -> Standing {
         PaymentStage::Failed => Standing::Ended(StatementColumn::Failed),
         PaymentStage::Returned => Standing::Ended(StatementColumn::Returned),
         PaymentStage::NotExecuted => Standing::Ended(StatementColumn::NotExecuted),
+        PaymentStage::Absent => Standing::Ended(StatementColumn::Absent),
         PaymentStage::GivenUp => Standing::Ended(StatementColumn::GivenUp),
     }
 }

@@ -7,6 +7,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use crate::base::ids::Environment;
 use crate::console::payment_index::{MoneySum, PaymentDay, PaymentGroup, PaymentKey, PaymentStatus, PaymentTerms};
 use crate::ledger::StoreTime;
 
@@ -41,7 +42,7 @@ impl<K: Ord + Clone> SumsBy<K> {
 /// The payments that a filter shows: their sums, and the rows of one page.
 #[derive(Debug)]
 pub(super) struct PaymentTally {
-    sums: SumsBy<Option<String>>,
+    sums: BTreeMap<Environment, SumsBy<Option<String>>>,
     pub count: u64,
     /// The first of the order behind `after`, one more than the page has.
     page: BinaryHeap<Reverse<(SortKey, PaymentKey)>>,
@@ -52,13 +53,13 @@ pub(super) struct PaymentTally {
 impl PaymentTally {
     pub fn new(limit: usize, after: Option<SortKey>) -> PaymentTally {
         let room = limit.saturating_add(1);
-        PaymentTally { sums: SumsBy::default(), count: 0, page: BinaryHeap::new(), room, after }
+        PaymentTally { sums: BTreeMap::new(), count: 0, page: BinaryHeap::new(), room, after }
     }
 
     /// Counts payments that have their status and their terms in common.
-    pub fn add(&mut self, status: PaymentStatus, terms: &PaymentTerms, sum: MoneySum) {
+    pub fn add(&mut self, environment: Environment, status: PaymentStatus, terms: &PaymentTerms, sum: MoneySum) {
         self.count = self.count.saturating_add(sum.count);
-        self.sums.add(status, &terms.currency, sum);
+        self.sums.entry(environment).or_default().add(status, &terms.currency, sum);
     }
 
     /// Whether the page wants a payment at this place of the order.
@@ -80,16 +81,20 @@ impl PaymentTally {
         self.page.len() >= self.room
     }
 
-    /// Returns the sums by status and currency.
+    /// Returns the sums by environment, status and currency.
     #[cfg(test)]
-    pub fn sums(&self) -> BTreeMap<(PaymentStatus, Option<String>), MoneySum> {
-        self.sums.sorted().into_iter().map(|(status, currency, sum)| ((status, currency), sum)).collect()
+    pub fn sums(&self) -> BTreeMap<(Environment, PaymentStatus, Option<String>), MoneySum> {
+        let each = self.sums.iter().flat_map(|(environment, sums)| {
+            sums.sorted().into_iter().map(|(status, currency, sum)| ((*environment, status, currency), sum))
+        });
+        each.collect()
     }
 
     /// Returns the JSON of the sums.
     pub fn sums_json(&self) -> Vec<Value> {
-        let sum = |(status, currency, sum): &(PaymentStatus, Option<String>, MoneySum)| {
+        let sum = |environment: Environment, (status, currency, sum): &(PaymentStatus, Option<String>, MoneySum)| {
             json!({
+                "environment": environment.as_str(),
                 "status": status.as_str(),
                 "currency": currency,
                 "count": sum.count,
@@ -98,7 +103,8 @@ impl PaymentTally {
                 "unvalued": sum.unvalued,
             })
         };
-        self.sums.sorted().iter().map(sum).collect()
+        let each = self.sums.iter().map(|(environment, sums)| (*environment, sums.sorted()));
+        each.flat_map(|(environment, sums)| sums.iter().map(|one| sum(environment, one)).collect::<Vec<_>>()).collect()
     }
 
     /// Returns the payments of the page in their order, and the position of the next page.
@@ -111,19 +117,21 @@ impl PaymentTally {
     }
 }
 
-/// The paid, waiting and refused money of each day, by operation.
+/// The paid, waiting and refused money of each day, by environment and operation.
 #[derive(Debug, Default)]
-pub(super) struct DailyMoney(BTreeMap<PaymentDay, SumsBy<String>>);
+pub(super) struct DailyMoney(BTreeMap<PaymentDay, BTreeMap<Environment, SumsBy<String>>>);
 
 impl DailyMoney {
     pub fn add(&mut self, group: &PaymentGroup, sum: MoneySum) {
-        self.0.entry(group.day).or_default().add(group.status, &group.terms.operation, sum);
+        let sums = self.0.entry(group.day).or_default().entry(group.environment).or_default();
+        sums.add(group.status, &group.terms.operation, sum);
     }
 
     /// Returns each of these days in UTC, the earliest first.
     pub fn to_json(&self, days: &[Date]) -> Vec<Value> {
-        let one = |(status, operation, sum): &(PaymentStatus, String, MoneySum)| {
+        let one = |environment: Environment, (status, operation, sum): &(PaymentStatus, String, MoneySum)| {
             json!({
+                "environment": environment.as_str(),
                 "status": status.as_str(),
                 "operation": operation,
                 "count": sum.count,
@@ -135,7 +143,10 @@ impl DailyMoney {
             let begin =
                 day.to_zoned(TimeZone::UTC).map(|begin| StoreTime::of_micros(begin.timestamp().as_microsecond()));
             let sums = begin.ok().and_then(|begin| self.0.get(&PaymentDay::of(begin)));
-            let sums: Vec<Value> = sums.map(SumsBy::sorted).unwrap_or_default().iter().map(one).collect();
+            let each = sums.into_iter().flatten().map(|(environment, sums)| (*environment, sums.sorted()));
+            let sums: Vec<Value> = each
+                .flat_map(|(environment, sums)| sums.iter().map(|sum| one(environment, sum)).collect::<Vec<_>>())
+                .collect();
             json!({ "day": day.to_string(), "sums": sums })
         };
         days.iter().map(day).collect()

@@ -5,8 +5,8 @@ use super::*;
 use crate::base::money::Decimal;
 use crate::console::payment_index::{DecidedCall, FactKind, MoneySum, PaymentFact, PaymentStatus};
 
-/// Sums by status and currency.
-type SumsByStatus = BTreeMap<(PaymentStatus, Option<String>), MoneySum>;
+/// Sums by environment, status and currency.
+type SumsByStatus = BTreeMap<(Environment, PaymentStatus, Option<String>), MoneySum>;
 
 const DAYS: u64 = 30;
 const HOUR_MICROS: u64 = 3_600_000_000;
@@ -56,9 +56,9 @@ fn by_hand(query: &PaymentQuery, book: &PaymentBook) -> (SumsByStatus, Vec<Payme
     let filtered = query.filter.on(book);
     let mut rows: Vec<_> = book.rows().filter(|(key, row)| filtered.matches(key, row)).collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse(query.order.key(row)));
-    for (_, row) in &rows {
+    for (key, row) in &rows {
         let one = row.sum();
-        let by = (row.status, row.terms.currency.clone());
+        let by = (key.0, row.status, row.terms.currency.clone());
         sums.entry(by).and_modify(|sum| *sum = sum.plus(one)).or_insert(one);
     }
     (sums, rows.into_iter().map(|(key, _)| key.clone()).collect())

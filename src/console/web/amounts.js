@@ -12,11 +12,30 @@ export const STATUSES = {
   refused: ["Refused", "bad"],
   cancelled: ["Cancelled", "bad"],
   expired: ["Expired", "bad"],
-  "not-sent": ["Not sent", "note"],
+  "not-sent": ["Not executed", "note"],
+  absent: ["Said not executed", "warn"],
   "given-up": ["Given up", "bad"],
   failed: ["Failed", "bad"],
   returned: ["Returned", "bad"],
 };
+
+/**
+ * Returns the environment that figures are about: money is real in production.
+ * @param {App} app
+ */
+export function mainEnvironment(app) {
+  const { environments } = app.session();
+  return environments.includes("production") ? "production" : (environments[0] ?? "production");
+}
+
+/**
+ * Names the environment of a section's figures, where the person sees more than one.
+ * @param {App} app
+ */
+export function ofEnvironment(app) {
+  const { environments } = app.session();
+  return environments.length > 1 && h("p", { class: "muted" }, `In ${mainEnvironment(app)} alone.`);
+}
 
 /** @param {PaymentStatus} status */
 export function statusBadge(status) {

@@ -1,7 +1,7 @@
 // Listens to the gate's stream of changes, and reports whether the connection is up. A hidden tab does not listen, because
 // browsers allow few connections; it loads everything again when it is shown.
 
-const SILENCE_MS = 40_000;
+const SILENCE_MS = 12_000;
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
 
 /** Sends `changed` when the views should load again, `state` when `state` changes, and `ended` with the session. */

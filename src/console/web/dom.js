@@ -168,7 +168,7 @@ export function withCode(text) {
  * @param {string} iso
  */
 export function timeTag(text, iso) {
-  return h("time", { datetime: iso, title: new Date(iso).toLocaleString() }, text);
+  return h("time", { datetime: iso, title: new Date(iso).toLocaleString("en-GB", { timeZoneName: "short" }) }, text);
 }
 
 /**

@@ -48,7 +48,7 @@ export function section(app) {
  * @param {UnknownRequest} request
  * @param {() => void} refresh
  */
-function requestItem(app, request, refresh) {
+export function requestItem(app, request, refresh) {
   const isOperator = app.may("operator");
   const isMine = request.saidAbsent === personName(app.session().person);
   const gaveUp = request.saidAbandoned === personName(app.session().person);

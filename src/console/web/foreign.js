@@ -7,17 +7,35 @@ import { formatAgo, groupDigits } from "./words.js";
 const MAX_SHOWN = 20;
 
 export function section() {
-  /** @returns {Promise<ForeignPayment[]>} */
-  const load = async () => (await get("payments/foreign")).body.payments;
-  return card("foreign", "Payments that no gate sent", load, (all) =>
+  /** @returns {Promise<{ payments: ForeignPayment[], lists: FollowedList[] }>} */
+  const load = async () => (await get("payments/foreign")).body;
+  return card("foreign", "Payments that no gate sent", load, ({ payments: all, lists }) => [
+    unread(lists),
     all.length === 0
-      ? h("p", { class: "muted" }, "None in the last 35 days, as far as the payments API lists payments.")
+      ? h("p", { class: "muted" }, noneFound(lists))
       : [
           h("p", { class: "muted" }, "Find out who made each: somebody pays past the gate, or a record was changed."),
           h("ul", { class: "plain" }, all.slice(0, MAX_SHOWN).map(item)),
           all.length > MAX_SHOWN && h("p", { class: "muted" }, "There are more; `sluice payments foreign` lists them."),
         ],
-  );
+  ]);
+}
+
+/** @param {FollowedList[]} lists */
+function noneFound(lists) {
+  const some = lists.some(({ read }) => read);
+  return some ? "None in the last 35 days in the lists of the payments API that a gate reads." : "None is known.";
+}
+
+/**
+ * Names the lists in which nobody looks.
+ * @param {FollowedList[]} lists
+ */
+function unread(lists) {
+  const names = lists.filter(({ read }) => !read).map(({ environment, operation }) => `${operation} in ${environment}`);
+  if (lists.length > 0 && names.length === 0) return null;
+  const which = names.length === 0 ? "any list of the payments API" : `the lists of ${names.join(", ")}`;
+  return h("p", { class: "became warn" }, `No gate reads ${which} now: such payments are not found there.`);
 }
 
 /** @param {ForeignPayment} payment */

@@ -116,7 +116,7 @@ export function section(app, redraw) {
     ),
     stops.length > 0 && stopped(stops),
     frozen.length === 0
-      ? stops.length === 0 && h("p", { class: "became good" }, "Money is moving: nothing is frozen.")
+      ? stops.length === 0 && h("p", { class: "became good" }, "Nothing stops money at this gate.")
       : h(
           "ul",
           { class: "plain" },

@@ -12,7 +12,7 @@ import { formatTime, personName } from "./words.js";
  * @type {Record<string, [string, string]>}
  */
 const EVENTS = {
-  sending: ["Sent to upstream", ""],
+  sending: ["Sending to upstream", ""],
   refused: ["Denied by the rules", "bad"],
   executed: ["Executed", "good"],
   "not-executed": ["Not executed", "bad"],

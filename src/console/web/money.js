@@ -1,5 +1,6 @@
 // The overview's answers about money: what needs this person, what was paid, and what is odd.
 
+import { mainEnvironment, ofEnvironment } from "./amounts.js";
 import { get, now } from "./api.js";
 import { drawMoney } from "./charts.js";
 import { card, h, select, table } from "./dom.js";
@@ -28,13 +29,15 @@ export function needsMe(app) {
       return {
         isSet: Boolean(sets?.body.candidate),
         holds: holds.body.holds.length,
+        inSandbox: countSandbox(app, holds.body.holds),
         more: holds.body.next !== null,
         soon: holds.body.holds[0]?.expiresAt ?? null,
         unknown: unknown.body.requests.length,
+        unknownInSandbox: countSandbox(app, unknown.body.requests),
         moreUnknown: unknown.body.next !== null,
       };
     },
-    ({ holds, more, soon, unknown, moreUnknown, isSet }) => {
+    ({ holds, inSandbox, more, soon, unknown, unknownInSandbox, moreUnknown, isSet }) => {
       const mine = app.may("approver");
       return h(
         "ul",
@@ -43,19 +46,29 @@ export function needsMe(app) {
           `${holds}${more ? "+" : ""}`,
           holds === 1
             ? `hold ${mine ? "waits for your vote" : "is open"}`
-            : `holds ${mine ? "wait for your vote" : "are open"}`,
+            : `holds ${mine ? "wait for your vote" : "are open"}${inSandbox}`,
           "#/queue",
           soon,
         ),
         figure(
           `${unknown}${moreUnknown ? "+" : ""}`,
-          `${unknown === 1 ? "call" : "calls"} with an unknown outcome`,
+          `${unknown === 1 ? "call" : "calls"} with an unknown outcome${unknownInSandbox}`,
           "#/payments/only/status/unknown",
         ),
         isSet && figure("1", "set of rules waits for two people", "#/policy"),
       );
     },
   );
+}
+
+/**
+ * Says how many of these are of the sandbox, where the person sees production as well.
+ * @param {App} app
+ * @param {{ environment: string }[]} some
+ */
+function countSandbox(app, some) {
+  const count = some.filter(({ environment }) => environment !== mainEnvironment(app)).length;
+  return count > 0 ? ` (${count} in the sandbox)` : "";
 }
 
 /**
@@ -76,9 +89,11 @@ function figure(number, words, href, due) {
 
 /**
  * Returns the section on what was paid, day by day.
+ * @param {App} app
  * @returns {Card}
  */
-export function paid() {
+export function paid(app) {
+  const main = mainEnvironment(app);
   const days = select(
     [
       ["7", "7 days"],
@@ -95,9 +110,10 @@ export function paid() {
     async () => (await get("payments/days", { days: days.value })).body,
     (data, refresh) => {
       const today = formatDay(now());
+      const own = data.days.map(({ day, sums }) => ({ day, sums: sums.filter((one) => one.environment === main) }));
       /** @param {number} count */
       const sum = (count) => {
-        const sums = data.days.slice(-count).flatMap((day) => day.sums.filter(({ status }) => status === "paid"));
+        const sums = own.slice(-count).flatMap((day) => day.sums.filter(isPaid));
         return {
           value: sums.reduce((total, one) => total + BigInt(one.value), 0n),
           count: sums.reduce((total, one) => total + one.count, 0),
@@ -130,12 +146,13 @@ export function paid() {
             );
           }),
         ),
-        byOperation(data.days, spans),
-        drawMoney(data.days),
+        byOperation(own, spans),
+        drawMoney(own),
+        ofEnvironment(app),
         h(
           "p",
           { class: "muted" },
-          h("a", { href: `#/payments/only/from/${today}` }, "Payments of today (UTC)"),
+          h("a", { href: `#/payments/only/environment/${main}/from/${today}` }, "Payments of today (UTC)"),
           data.since && `. Counted since ${formatTime(data.since)}.`,
         ),
       ];
@@ -192,10 +209,12 @@ function soFar(refresh) {
 
 /**
  * Returns the section on what is odd.
+ * @param {App} app
  * @param {UsageSource} source
  * @returns {Card}
  */
-export function odd(source) {
+export function odd(app, source) {
+  const environment = mainEnvironment(app);
   const kinds = /** @type {[string, Record<string, string>, string][]} */ ([
     ["refused", { status: "refused" }, "refused"],
     ["unknown", { status: "unknown" }, "of unknown outcome"],
@@ -213,12 +232,13 @@ export function odd(source) {
       let reading = false;
       for (const [, query] of kinds) {
         /** @type {PaymentPage} */
-        const page = (await get("payments", { ...query, from, limit: 1 })).body;
+        const page = (await get("payments", { ...query, environment, from, limit: 1 })).body;
         counts.push(page.count);
         reading = page.reading;
       }
       const { usage, rates } = await source.get();
-      const isTight = (/** @type {Usage} */ one) => one.used > 0 && one.used >= 0.8 * one.max;
+      const isTight = (/** @type {Usage} */ one) =>
+        one.environment === environment && one.used > 0 && one.used >= 0.8 * one.max;
       return {
         from,
         counts,
@@ -234,10 +254,15 @@ export function odd(source) {
         { class: "plain figures two" },
         kinds.map(([, query, words], at) => {
           const [[name, value]] = Object.entries(query);
-          return figure(groupDigits(counts[at]), words, `#/payments/only/${name}/${value}/from/${from}`);
+          return figure(
+            groupDigits(counts[at]),
+            words,
+            `#/payments/only/${name}/${value}/environment/${environment}/from/${from}`,
+          );
         }),
         figure(groupDigits(tight), `${tight === 1 ? "limit" : "limits"} at least 80 % full`, null),
       ),
+      ofEnvironment(app),
       rates.map(({ rate, near, limited }) =>
         h(
           "p",

@@ -1,5 +1,6 @@
 // The overview: freezes, calls of unknown outcome, limits, decisions and stand-ins.
 
+import { mainEnvironment, ofEnvironment } from "./amounts.js";
 import { get } from "./api.js";
 import { drawDecisions, limitBar } from "./charts.js";
 import { card, errorBox, fill, h, select } from "./dom.js";
@@ -22,10 +23,10 @@ export function view(app) {
   const unknown = doubts.section(app);
   const usage = loadUsage();
   const [few, all] = [fullestSection(usage), limitsSection(usage)];
-  const decided = decisionsSection();
+  const decided = decisionsSection(app);
   const deputies = standIns.section(app);
   const bypass = foreign.section();
-  const [needs, paid, odd] = [payments.needsMe(app), payments.paid(), payments.odd(usage)];
+  const [needs, paid, odd] = [payments.needsMe(app), payments.paid(app), payments.odd(app, usage)];
   const element = h(
     "div",
     { class: "page overview" },
@@ -92,6 +93,11 @@ function groups(usage) {
   return sorted.sort((a, b) => isOfAll(a) - isOfAll(b) || share(b[0]) - share(a[0]));
 }
 
+/** @param {Usage[]} usage */
+function hasBoth(usage) {
+  return new Set(usage.map((one) => one.environment)).size > 1;
+}
+
 /** @param {Usage[]} group */
 function countKeys(group) {
   const full = group.filter((one) => one.used >= one.max).length;
@@ -153,6 +159,7 @@ function fullestSection(source) {
       first.map((group) =>
         limitBar({
           ...group[0],
+          environment: hasBoth(usage) ? undefined : group[0].environment,
           adds: group[0].pending,
           words: group.length > 1 ? `The fullest of ${countKeys(group)}.` : "",
         }),
@@ -169,12 +176,11 @@ function limitsSection(source) {
   return card("limits", "Limits", source.get, (usage) => {
     if (usage.usage.length + usage.unused.length === 0)
       return h("p", { class: "muted" }, "The policies have no limits.");
-    const hasBoth = new Set(usage.usage.map((one) => one.environment)).size > 1;
     /** @param {Usage} one */
     const bar = (one) =>
       limitBar({
         ...one,
-        environment: hasBoth ? undefined : one.environment,
+        environment: hasBoth(usage.usage) ? undefined : one.environment,
         adds: one.pending,
         words: `${wordsOf(one)}.`,
       });
@@ -211,7 +217,8 @@ function limitsSection(source) {
   });
 }
 
-function decisionsSection() {
+/** @param {App} app */
+function decisionsSection(app) {
   const hours = select(
     [
       ["24", "24 hours"],
@@ -222,11 +229,12 @@ function decisionsSection() {
     { "aria-label": "Time range" },
   );
   /** @returns {Promise<{ buckets: Bucket[] }>} */
-  const load = async () => (await get("decisions", { hours: hours.value })).body;
+  const load = async () => (await get("decisions", { hours: hours.value, environment: mainEnvironment(app) })).body;
   /** @param {{ buckets: Bucket[] }} data */
   const draw = ({ buckets }) => {
     const total = buckets.reduce((sum, bucket) => sum + bucket.allowed + bucket.held + bucket.denied, 0);
-    return total === 0 ? h("p", { class: "muted" }, "No decisions in this time.") : drawDecisions(buckets);
+    const none = h("p", { class: "muted" }, "No decisions in this time.");
+    return [total === 0 ? none : drawDecisions(buckets), ofEnvironment(app)];
   };
   const made = card("decisions", "Decisions", load, draw, hours);
   hours.addEventListener("change", made.refresh);

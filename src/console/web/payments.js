@@ -3,6 +3,7 @@
 import { amountOf, partyOf, STATUSES, statusBadge } from "./amounts.js";
 import { asFailure, get } from "./api.js";
 import { badge, errorBox, fill, h, select, timeTag } from "./dom.js";
+import { requestItem } from "./doubts.js";
 import { exportAll } from "./exports.js";
 import { environmentFilter, filterForm, textFilter } from "./filters.js";
 import { addFreeze } from "./freezes.js";
@@ -259,15 +260,19 @@ function drawSums({ sums, count, reading }) {
   const more = reading && h("span", { class: "muted" }, " so far: older ones are still being read");
   if (count === 0 && !reading) return null;
   const value = (/** @type {PaymentSum[]} */ some) => formatUsd(some.reduce((sum, one) => sum + BigInt(one.value), 0n));
-  /** @type {PaymentStatus[]} */
-  const statuses = [...new Set(sums.map((sum) => sum.status))];
+  /** @type {Map<string, PaymentSum[]>} */
+  const groups = new Map();
+  for (const sum of sums) {
+    const name = `${sum.environment} ${sum.status}`;
+    groups.set(name, [...(groups.get(name) ?? []), sum]);
+  }
   return [
     h("p", { class: "count" }, `${groupDigits(count)} ${count === 1 ? "payment" : "payments"}`, more),
     h(
       "ul",
       { class: "plain" },
-      statuses.map((status) => {
-        const some = sums.filter((sum) => sum.status === status);
+      [...groups.values()].map((some) => {
+        const [{ environment, status }] = some;
         const unvalued = some.reduce((sum, one) => sum + one.unvalued, 0);
         const parts = some
           .filter((sum) => sum.amount !== null && sum.currency !== null)
@@ -276,6 +281,7 @@ function drawSums({ sums, count, reading }) {
           "li",
           {},
           statusBadge(status),
+          environment === "sandbox" && badge("Sandbox", "note"),
           h("strong", { class: "number" }, value(some)),
           h("span", { class: "muted" }, ` in ${groupDigits(some.reduce((sum, one) => sum + one.count, 0))}`),
           parts.length > 0 && h("span", { class: "muted" }, `: ${parts.join(", ")}`),
@@ -304,10 +310,12 @@ function paymentView(app, environment, name) {
         get(`payments/${path}`),
         entriesOf(environment, name),
       ]);
-      const text = JSON.stringify([payment, entries, note]);
+      /** @type {UnknownRequest | null} */
+      const doubt = payment.status === "unknown" ? (await get(`requests/${path}`)).body : null;
+      const text = JSON.stringify([payment, entries, note, doubt]);
       if (text === last) return;
       last = text;
-      fill(body, drawPayment(app, payment), story(entries, note));
+      fill(body, drawPayment(app, payment), doubt && drawDoubt(app, doubt, refresh), story(entries, note));
     } catch (failure) {
       const { status } = asFailure(failure);
       if (last === "") fill(body, errorBox(failure, status === 404 ? undefined : refresh));
@@ -325,6 +333,20 @@ function paymentView(app, environment, name) {
   );
   refresh();
   return { title: name, element, refresh };
+}
+
+/**
+ * @param {App} app
+ * @param {UnknownRequest} doubt
+ * @param {() => void} refresh
+ */
+function drawDoubt(app, doubt, refresh) {
+  return h(
+    "section",
+    { class: "card", "aria-labelledby": "doubt" },
+    h("h2", { id: "doubt" }, "Unknown outcome"),
+    h("ul", { class: "plain" }, requestItem(app, doubt, refresh)),
+  );
 }
 
 /**

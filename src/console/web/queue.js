@@ -400,7 +400,7 @@ function groupHeading(name, sum) {
 }
 
 /**
- * Returns the exact sums of the listed holds by currency.
+ * Returns the exact sums of the listed holds by currency; those of the sandbox say so.
  * @param {Hold[]} holds
  */
 function sumsOf(holds) {
@@ -408,9 +408,11 @@ function sumsOf(holds) {
   const sums = new Map();
   for (const hold of holds) {
     const { amounts, currency } = movement(hold);
-    if (amounts.length > 0 && currency) sums.set(currency, addAmounts(sums.get(currency) ?? "0", amounts[0]));
+    if (amounts.length === 0 || !currency) continue;
+    const name = `${currency.toUpperCase()}${hold.environment === "sandbox" ? " in the sandbox" : ""}`;
+    sums.set(name, addAmounts(sums.get(name) ?? "0", amounts[0]));
   }
-  return [...sums].map(([currency, sum]) => `${groupSum(sum)} ${currency.toUpperCase()}`).join(" · ");
+  return [...sums].map(([name, sum]) => `${groupSum(sum)} ${name}`).join(" · ");
 }
 
 /**

@@ -13,6 +13,7 @@ const SUMS = {
   failed: "Failed",
   returned: "Returned",
   notExecuted: "Not executed",
+  absent: "Said not executed",
   givenUp: "Given up",
   open: "Open",
   unknown: "Unknown outcome",

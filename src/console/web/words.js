@@ -158,8 +158,8 @@ export function formatTime(iso) {
   /** @type {Intl.DateTimeFormatOptions} */
   const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   return isToday
-    ? at.toLocaleTimeString(undefined, time)
-    : at.toLocaleString(undefined, { ...time, day: "numeric", month: "short", year: "numeric" });
+    ? at.toLocaleTimeString("en-GB", time)
+    : at.toLocaleString("en-GB", { ...time, day: "numeric", month: "short", year: "numeric" });
 }
 
 /** @type {Record<Effect, [string, string]>} */

@@ -40,6 +40,8 @@ pub enum NoPlace {
     Environment,
     /// The caller has its share.
     Caller,
+    /// The caller's holds of this hour have filled its share of the journal.
+    Hour,
 }
 
 /// The answer of the store to the steps that take a place.

@@ -177,12 +177,12 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
         ),
         Closed::Holds(full, Earlier::None) => (
             Code::TooManyHolds,
-            format!("{}; nothing was sent: {again} when some of them are decided, or cancel some.", no_place(full)),
+            format!("{}; nothing was sent: {again} {}.", no_place(full), when_place(full)),
             Executed::No,
         ),
         Closed::Holds(full, Earlier::Forgotten | Earlier::Unproven) => (
             Code::TooManyHolds,
-            format!("{}. {UNPROVEN} When some of them are decided, {again}.", no_place(full)),
+            format!("{}. {UNPROVEN} Then {again} {}.", no_place(full), when_place(full)),
             Executed::Unknown,
         ),
         Closed::Refusals(Earlier::None) => {
@@ -219,5 +219,17 @@ fn no_place(full: NoPlace) -> &'static str {
         NoPlace::Caller => {
             "this caller has its share of the calls that may wait for approval (`limits.holds`, `limits.holds_bytes`)"
         }
+        NoPlace::Hour => {
+            "this caller has its share of the bytes that calls may leave in the audit log within an hour by being held \
+             (`limits.holds_bytes`)"
+        }
+    }
+}
+
+/// When there may be a place.
+fn when_place(full: NoPlace) -> &'static str {
+    match full {
+        NoPlace::Environment | NoPlace::Caller => "when some of them are decided, or cancel some",
+        NoPlace::Hour => "within an hour",
     }
 }

@@ -234,7 +234,10 @@ fn an_export_is_an_audit_entry_and_can_be_verified() {
     let url = format!("http://{}", gate.console().unwrap());
     let list = sluice(&["payments", "list", "--text", "p-4", "--console", &url]).env("SLUICE_TOKEN", viewer()).output();
     let list = String::from_utf8(list.unwrap().stdout).unwrap();
-    assert!(list.lines().count() == 3 && list.contains("unknown") && list.contains("sum  unknown: 1 call,"), "{list}");
+    assert!(
+        list.lines().count() == 3 && list.contains("unknown") && list.contains("sum  production unknown: 1 call,"),
+        "{list}"
+    );
     let wrong = ask(&gate, "POST", "payments/export", &viewer(), Some(json!({"format": "xml"})));
     assert_eq!(wrong.status, 400);
 }

@@ -51,6 +51,13 @@ fn absent_takes_two_people_neither_of_whom_asked() {
     let second = absent(&gate, "lost-1", "ops-2");
     assert_eq!((second.status, second.json()), (200, json!({"state": "absent", "missing": 0})));
     assert_eq!(show(&gate, "lost-1").json()["state"], "absent");
+    // Their word is no proof.
+    let status = |path: &str| ask(&gate, "GET", path, &operator("ops-1"), None).json();
+    assert_eq!(status("payments/production/lost-1")["status"], "absent");
+    assert_eq!(
+        (status("payments?status=not-sent")["count"].clone(), status("payments?status=absent")["count"].clone()),
+        (0.into(), 1.into())
+    );
     let again = swap("lost-1").send(gate.production());
     assert_eq!((again.status, again.outcome()), (200, "executed".to_owned()));
     assert_eq!(upstream.seen().len(), 2);

@@ -312,7 +312,7 @@ impl FollowWorld {
             open: OpenAttempts::default(),
             others: Arc::default(),
             terms: TERMS,
-            entries: Arc::new(JournalRoom::new(usize::MAX, Vec::new(), 0)),
+            entries: Arc::new(JournalRoom::new(usize::MAX, usize::MAX, Vec::new(), 0)),
             prefixes: Arc::default(),
             hold_room: HoldRoom { holds: 1, bytes: 1 },
             unsettled: None,

@@ -172,3 +172,26 @@ fn what_people_do_not_decide_in_time_expires() {
     let moment = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_microsecond();
     assert_eq!(moment(&expires) - moment(&created), 60_000_000);
 }
+
+/// Nobody must make it again under another requestId because they read that it is not sent.
+#[test]
+fn people_read_that_the_gate_sends_an_approved_call_again() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let busy = r#"{"code":429,"error":"TOO_MANY","errorDetails":"later"}"#;
+    upstream.always(Act::bytes(answer(429, &[("Content-Type", "application/json")], busy.as_bytes())));
+    let hold = held(&gate, "b-9");
+    all_agree(&gate, &hold);
+    let payment = || ask(&gate, "GET", "payments/production/b-9", &super::person("v", &["viewer"]), None).json();
+    wait_until("an attempt to be refused", || {
+        let told = payment();
+        told["status"] == "waiting" && told["event"] == "certainly not executed yet; the gate sends it again by itself"
+    });
+    let list = |status: &str| {
+        let path = format!("payments?status={status}");
+        ask(&gate, "GET", &path, &super::person("v", &["viewer"]), None).json()["count"].clone()
+    };
+    assert_eq!((list("waiting"), list("not-sent")), (1.into(), 0.into()));
+    upstream.always(Act::done(201));
+    wait_until("it to be paid", || payment()["status"] == "paid");
+}

@@ -88,6 +88,39 @@ fn large_calls_of_one_caller_fill_its_share_of_bytes_and_no_more() {
 }
 
 #[test]
+fn a_caller_that_cancels_what_it_has_held_leaves_others_room_in_the_journal() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).limit("body_bytes", 16_384).limit("holds_bytes", 65_536).start();
+    let user = |who: &str, nth: usize| {
+        let body = json!({ "name": format!("{nth}{}", "x".repeat(16_000)) }).to_string();
+        by(who, post(format!("/v2/users/{ID}")).json(body)).send(gate.production())
+    };
+    let made_and_cancelled = |who: &str| {
+        for nth in 0..20 {
+            let answer = user(who, nth);
+            if answer.status != 202 {
+                return (nth, answer);
+            }
+            let path = format!("/sluice/v1/holds/{}/cancel", answer.json()["hold"]["id"].as_str().unwrap());
+            assert_eq!(by(who, post(path)).send(gate.production()).status, 200);
+        }
+        panic!("nothing bounds what a caller leaves in the journal");
+    };
+    let (first, full) = made_and_cancelled("a");
+    assert!((2..=4).contains(&first), "{first}");
+    assert_eq!(
+        (full.status, full.code(), full.outcome()),
+        (429, "TOO_MANY_HOLDS".into(), "not-executed".into()),
+        "{full}"
+    );
+    assert!(full.text().contains("within an hour"), "{full}");
+    // Half of what is left, and small calls.
+    assert!(made_and_cancelled("b").0 >= 1);
+    assert_eq!(held(&codes(&gate, "c", 1)), 1);
+    assert!(no_room(&gate) >= 2);
+}
+
+#[test]
 fn an_environment_whose_room_is_full_takes_nothing_from_another() {
     let (upstream, other) = (Upstream::start(), Upstream::start());
     let gate = gate(&upstream, RULES)

@@ -79,7 +79,7 @@ pub fn model_node(
         open: OpenAttempts::default(),
         others: Arc::default(),
         terms: terms(),
-        entries: Arc::new(JournalRoom::new(usize::MAX, Vec::new(), 0)),
+        entries: Arc::new(JournalRoom::new(usize::MAX, usize::MAX, Vec::new(), 0)),
         prefixes: Arc::default(),
         hold_room: HoldRoom { holds: 1 << 20, bytes: 1 << 40 },
         unsettled: None,

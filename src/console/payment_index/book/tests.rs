@@ -182,3 +182,30 @@ fn many_payments_are_counted_and_kept_in_order_and_the_oldest_are_dropped() {
     let expected: Vec<String> = (first_kept..=count).rev().map(|nth| format!("request/r-{nth}")).collect();
     assert_eq!(names, expected);
 }
+
+/// What rests on people's word does so after a repeat that was refused, too, in whatever order the entries are read.
+#[test]
+fn peoples_word_is_no_proof_in_any_order_of_the_entries() {
+    let facts = |statuses: &[PaymentStatus]| {
+        let mut facts = vec![fact(1, Some(PaymentStatus::Sending), decided("5"))];
+        facts.extend((2_u64..).zip(statuses).map(|(number, status)| fact(number, Some(*status), FactKind::Other)));
+        facts
+    };
+    let status = |statuses: &[PaymentStatus]| {
+        let read = |facts: Vec<PaymentFact>| {
+            let mut book = PaymentBook::new(10);
+            facts.into_iter().for_each(|fact| book.add(fact));
+            book.rows().map(|(_, row)| row.status).collect::<Vec<_>>()
+        };
+        let (forwards, backwards) = (read(facts(statuses)), read(facts(statuses).into_iter().rev().collect()));
+        assert_eq!(forwards, backwards);
+        forwards[0]
+    };
+    use PaymentStatus::{Absent, NotSent, Paid, Refused, Sending, Unknown};
+    assert_eq!(status(&[Unknown, Absent]), Absent);
+    assert_eq!(status(&[Unknown, Absent, Sending, Refused]), Absent);
+    assert_eq!(status(&[Unknown, Absent, Sending, NotSent]), Absent);
+    assert_eq!(status(&[Unknown, Absent, Sending]), Sending);
+    assert_eq!(status(&[Unknown, Absent, Paid]), Paid);
+    assert_eq!(status(&[Sending, NotSent]), NotSent);
+}
