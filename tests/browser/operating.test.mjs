@@ -277,7 +277,7 @@ test("money that is closed without a freeze is told above every view, in the ove
   // Payments are read from the audit log, which is gone as well.
   const page = await signIn(browser, gate, "ops-1", ["approver", "operator"], { expects: [/status of 503/] });
   await goTo(page, gate, "#/overview");
-  await page.getByText("Nothing stops money at this gate.").waitFor();
+  await page.getByText("Nothing stops money at this gate: nothing is frozen.").waitFor();
   // Its disk is gone: nothing that is paid could be recorded.
   const [audit, away] = ["sluice-audit", "away"].map((name) => path.join(gate.folder, name));
   await rename(audit, away);
@@ -293,6 +293,6 @@ test("money that is closed without a freeze is told above every view, in the ove
   await rename(away, audit);
   await page.locator("#standing .frozen").waitFor({ state: "detached" });
   await goTo(page, gate, "#/overview");
-  await page.getByText("Nothing stops money at this gate.").waitFor();
+  await page.getByText("Nothing stops money at this gate: nothing is frozen.").waitFor();
   assertNoProblems(page);
 });

@@ -116,7 +116,7 @@ export function section(app, redraw) {
     ),
     stops.length > 0 && stopped(stops),
     frozen.length === 0
-      ? stops.length === 0 && h("p", { class: "became good" }, "Nothing stops money at this gate.")
+      ? stops.length === 0 && h("p", { class: "became good" }, "Nothing stops money at this gate: nothing is frozen.")
       : h(
           "ul",
           { class: "plain" },
