@@ -20,6 +20,7 @@ use super::salts::{kept_salts, new_salts};
 use super::signing::Checkpoints;
 use super::tree_files::TreeFiles;
 use super::tree_folder::TreeFolder;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{
     Checkpoint, CheckpointPlace, FileExtent, Hash, KeptCheckpoint, LineReader, Note, NoteKeyKind, Origin, Salts,
     read_line,
@@ -356,7 +357,7 @@ impl LineTree {
                 let why = format!("`{}`, which the tree of the journal needs, cannot be read: {error}", path.display());
                 io::Error::new(error.kind(), why)
             };
-            let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, File::open(&path).map_err(named)?));
+            let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, open_regular(&path).map_err(named)?));
             let most = if sequence == last { last_lines } else { u64::MAX };
             while let Some(raw) = lines.following().map_err(named)? {
                 if raw.line > most {
