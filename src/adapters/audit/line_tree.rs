@@ -298,6 +298,12 @@ impl LineTree {
                 );
                 return Err(io::Error::other(why));
             }
+            if published.is_some() {
+                tracing::warn!(
+                    file = %checkpoints_file(folder, node).display(),
+                    "somebody removed the checkpoints of the audit log: restore the file from a copy, and verify the log with copies kept elsewhere"
+                );
+            }
             return LineTree::made_again(start, (salts, begins), published, tiles);
         };
         if checkpoint.origin != Origin::new(node.clone(), &salts) {
