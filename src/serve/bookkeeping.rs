@@ -229,6 +229,7 @@ pub(super) fn open(
     let starting = start_node(NodeStart {
         redis: awaited.clone(),
         membership: membership.clone(),
+        seal_check: seal_check.clone(),
         node: of_start,
         unverified,
         audit_folder: config.audit.folder.clone(),
@@ -274,6 +275,7 @@ pub(super) fn open(
 struct NodeStart {
     redis: Option<ShardConnections>,
     membership: Option<Arc<Membership>>,
+    seal_check: SealCheck,
     node: Arc<Node>,
     /// The embedded store, which is verified first.
     unverified: Option<UnverifiedStore>,
@@ -295,7 +297,7 @@ async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = (
 /// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
 /// before.
 async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
-    let NodeStart { redis, membership, node, unverified, audit_folder, environments, joined } = start;
+    let NodeStart { redis, membership, seal_check, node, unverified, audit_folder, environments, joined } = start;
     // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
     let opened: Vec<OpenAttempt> =
         Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
@@ -321,7 +323,10 @@ async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
             }
         }
         let joins = match &membership {
-            Some(membership) => membership.join(&node).await,
+            Some(membership) => {
+                seal_check.compare_with(&membership.store).await.map_err(OpenNodeError::OtherSealKey)?;
+                membership.join(&node).await
+            }
             None => Ok(()),
         };
         match joins {
