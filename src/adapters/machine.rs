@@ -15,8 +15,8 @@ use crate::telemetry::Usage;
 /// The limits that forbid core dumps, the first that is allowed. Linux takes 1 as "no dump, not even for a program that
 /// collects them"; 0 forbids files only, and a process may always lower its limit to it.
 const NO_CORE_DUMPS: [u64; 2] = [1, 0];
-/// The numbers of the file systems tmpfs and ramfs.
-const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+/// The numbers of the file systems tmpfs and ramfs, and of those that show the kernel itself: proc, sysfs, cgroup and cgroup2.
+const IN_MEMORY: [i64; 6] = [0x0102_1994, 0x8584_58f6, 0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270];
 
 /// Forbids core dumps of this process and its children: they would contain keys, tokens and bank data.
 pub fn forbid_core_dumps() -> io::Result<()> {

@@ -12,7 +12,7 @@ pub const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 const AT_ONCE: i32 = 0o4000 | 0o400;
 
 /// Opens a regular file; anything else fails at once.
-pub fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: impl AsRef<Path>) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(AT_ONCE).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
@@ -38,7 +38,7 @@ pub async fn read_regular_aside(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the text of such a file.
-pub fn read_regular_text(path: &Path) -> io::Result<String> {
-    String::from_utf8(read_regular(path)?)
+pub fn read_regular_text(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(read_regular(path.as_ref())?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is not UTF-8 text"))
 }

@@ -8,6 +8,7 @@ use jsonschema::{PatternOptions, Registry, Resource, ValidationError, Validator}
 use serde_json::{Value, json};
 
 use super::flat_contract::{Flat, FlatContract};
+use super::pattern_words::described_pattern;
 use crate::base::pointer::escape;
 use crate::base::word_enum::word_enum;
 
@@ -172,7 +173,7 @@ fn expected(kind: &ValidationErrorKind) -> String {
         Kind::MinLength { limit } => format!("at least {limit} characters"),
         Kind::MinProperties { limit } => format!("at least {limit} fields"),
         Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
-        Kind::Pattern { pattern } => format!("text of the form {pattern}"),
+        Kind::Pattern { pattern } => described_pattern(pattern),
         Kind::Required { property } => format!("the field {property}"),
         Kind::Type { kind: TypeKind::Single(kind) } => format!("a value of type {kind}"),
         Kind::Type { kind: TypeKind::Multiple(kinds) } => {

@@ -15,6 +15,7 @@ mod flat_contract;
 mod follow;
 mod movement;
 mod operation;
+mod pattern_words;
 mod read;
 mod refusals;
 mod request_id_place;

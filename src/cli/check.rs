@@ -22,7 +22,7 @@ use crate::ports::Clock as _;
 /// has the schemas and examples it needs.
 ///
 /// With `--production`, settings and files that are insecure are errors: plain HTTP to other machines, secrets that others
-/// can read, an audit log without signed checkpoints, and so on.
+/// can read, an audit log without signed checkpoints, times so short that the gate is closed in effect, and so on.
 ///
 /// Exits with 3 if there are errors, with 0 if there are only warnings.
 #[derive(Debug, Args)]

@@ -20,7 +20,7 @@ use crate::base::ed25519;
 use crate::base::secret::Secret;
 use crate::config::{Config, IssuerConfig, KeySource};
 use crate::ports::Clock as _;
-use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::admit::{Algorithm, FieldPath, is_name};
 
 const KEY_FILE: &str = "signing-key.pem";
 const SET_FILE: &str = "jwks.json";
@@ -54,13 +54,13 @@ struct Make {
     #[arg(long)]
     issuer: Option<String>,
     /// The subject of the token (the caller)
-    #[arg(long, default_value = "developer")]
+    #[arg(long, default_value = "developer", value_parser = token_name)]
     subject: String,
     /// The person behind the caller
-    #[arg(long)]
+    #[arg(long, value_parser = token_name)]
     requester: Option<String>,
     /// A role; may be given several times
-    #[arg(long = "role")]
+    #[arg(long = "role", value_parser = token_name)]
     roles: Vec<String>,
     /// How long the token is valid
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
@@ -68,6 +68,13 @@ struct Make {
     /// The private key written by `sluice token keys`, if the issuer has no shared secret
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+}
+
+/// Takes a name that gates accept in a token.
+fn token_name(text: &str) -> Result<String, String> {
+    let refused =
+        "every gate refuses a token with this name: write 1 to 512 bytes that are not blank and that people can see";
+    if is_name(text) { Ok(text.to_owned()) } else { Err(refused.to_owned()) }
 }
 
 /// The contents of a token.

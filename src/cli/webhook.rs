@@ -57,7 +57,8 @@ impl Test {
         };
         let Some(config) = config.webhooks.iter().find(|webhook| webhook.name == self.name) else {
             let names: Vec<&str> = config.webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
-            bail!("the configuration has no `[webhook.{}]`; it has: {}", self.name, names.join(", "));
+            let known = if names.is_empty() { "no webhook".to_owned() } else { format!("these: {}", names.join(", ")) };
+            bail!("the configuration has no `[webhook.{}]`; it has {known}", self.name);
         };
         // Only the first installed provider counts; a gate installs it at its start.
         rustls::crypto::ring::default_provider().install_default().ok();

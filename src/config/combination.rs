@@ -4,6 +4,7 @@ mod console;
 mod insecure;
 mod issuers;
 mod redis;
+mod self_defeating;
 mod traces;
 mod webhooks;
 mod witnesses;
@@ -55,6 +56,7 @@ pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     faults.extend(witnesses::wrong(written));
     faults.extend(traces::wrong(written));
     faults.extend(insecure::wrong(written));
+    faults.extend(self_defeating::wrong(written));
     faults.extend(nobody_to_agree(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
@@ -63,6 +65,15 @@ type Wrong = (Severity, SettingPlace, SettingFault);
 
 fn error(place: &SettingPlace, fault: SettingFault) -> Wrong {
     (Severity::Error, place.clone(), fault)
+}
+
+fn insecure(place: &SettingPlace, text: String, remedy: &str) -> Wrong {
+    (Severity::Insecure, place.clone(), SettingFault::new(text).remedy(remedy))
+}
+
+/// Whether real money may move: a simulator on this machine moves none.
+fn moves_money(written: &WrittenConfig) -> bool {
+    written.production.upstream.as_ref().is_some_and(|one| !url::is_loopback(&one.value.host))
 }
 
 /// Checks that a console exists if two people must approve a loosening; without one, none could be approved.
@@ -294,10 +305,8 @@ fn seal_keys(written: &WrittenConfig) -> Option<Wrong> {
             "`store.seal_key` is not set: bank and personal data of production are stored unencrypted, and whoever writes the \
              store can plant records",
         );
-        // A simulator on this machine moves no money.
-        let is_trial = written.production.upstream.as_ref().is_none_or(|one| url::is_loopback(&one.value.host));
         let is_allowed = written.allow_plain.as_ref().is_some_and(|one| one.value);
-        let severity = if is_trial || is_allowed { Severity::Insecure } else { Severity::Error };
+        let severity = if !moves_money(written) || is_allowed { Severity::Insecure } else { Severity::Error };
         return Some((severity, place, fault.remedy("create a key with `openssl rand -hex 32`, and name its file")));
     };
     if let Some(allow) = written.allow_plain.as_ref().filter(|one| one.value) {

@@ -179,6 +179,17 @@ pub fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// Whether a host is on the local link, where no payments API is, or the metadata service of a cloud.
+pub(super) fn is_local_link(host: &str) -> bool {
+    const METADATA: [&str; 4] = ["metadata.google.internal", "metadata", "100.100.100.200", "fd00:ec2::254"];
+    METADATA.contains(&host)
+        || match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+            Ok(IpAddr::V4(ip)) => ip.is_link_local(),
+            Ok(IpAddr::V6(ip)) => ip.is_unicast_link_local(),
+            Err(_) => false,
+        }
+}
+
 /// Whether a host is an IP address, which leads to one machine.
 pub(super) fn is_address(host: &str) -> bool {
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::payment_index::PaymentKey;
-use super::payments::day;
+use super::payments::{day, in_order};
 use super::render::{name_of, unknown_parameter};
 use super::request::environment as served;
 use super::state::ConsoleState;
@@ -71,7 +71,7 @@ impl SoughtEntries {
             }
             other => return Err(unknown_parameter(other)),
         }
-        Ok(())
+        in_order(self.from, self.until)
     }
 
     /// Returns groups of texts: a matching line contains one text of each group. Most other lines need no parsing.

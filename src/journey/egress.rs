@@ -10,11 +10,17 @@ use tokio_util::task::TaskTracker;
 use super::SentCredential;
 use crate::adapters::credential::Credential;
 use crate::adapters::heard_dates::HeardDates;
+use crate::adapters::rate::SharedRoom;
 use crate::base::ids::{Environment, TraceId};
 use crate::config::{BeliefConfig, UnlistedMode};
 use crate::ports::{LateAnswer, SendResult, Upstream};
+use crate::stations::claim::Owner;
 use crate::stations::forward::{Cleared, Outgoing, Sent, UpstreamOrigin, outgoing};
 use crate::stations::refusal::ProofTerms;
+use crate::telemetry::Metrics;
+
+/// The least room for late answers of an environment.
+const LEAST_LATE_ANSWERS: usize = 1_024;
 
 /// The way to upstream, and the runtime on which sending goes on when nobody waits for it.
 #[derive(Clone, Debug)]
@@ -30,8 +36,46 @@ pub struct Egress {
     pub runtime: Handle,
     /// The sends that an orderly end waits for.
     pub sending: TaskTracker,
-    /// The tasks that wait for late answers; an orderly end waits for them only as long as for the sends.
-    pub listening: TaskTracker,
+    pub late_answers: LateAnswers,
+}
+
+/// The tasks that wait for late answers of an environment; an orderly end waits for them only as long as for the sends.
+#[derive(Clone, Debug)]
+pub struct LateAnswers {
+    tasks: TaskTracker,
+    runtime: Handle,
+    /// Each is a connection, and a call that is remembered; every caller has a share.
+    room: Arc<SharedRoom<Owner>>,
+}
+
+impl LateAnswers {
+    /// Room for as many as there may be calls in progress, and at least for `LEAST_LATE_ANSWERS`.
+    pub fn new(calls: usize, tasks: &TaskTracker, runtime: &Handle) -> LateAnswers {
+        let room = SharedRoom::new(calls.max(LEAST_LATE_ANSWERS));
+        LateAnswers { tasks: tasks.clone(), runtime: runtime.clone(), room }
+    }
+
+    /// Waits in a task of its own; where the caller's part is full, the answer is given up.
+    pub fn wait_for(
+        &self,
+        caller: Owner,
+        (metrics, environment): (Metrics, Environment),
+        waiting: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let mut share = self.room.share_of(caller);
+        if !share.grow(1) {
+            tracing::warn!(
+                %environment,
+                "too many late answers to one caller, or to all, are waited for; this one is given up, and its outcome stays unknown"
+            );
+            return metrics.late_answer_given_up(environment);
+        }
+        let waiting = async move {
+            let _share = share;
+            waiting.await;
+        };
+        self.tasks.spawn_on(waiting, &self.runtime);
+    }
 }
 
 impl Egress {
@@ -90,4 +134,46 @@ fn without_credential(mut sent: Sent, credential: &SentCredential) -> Sent {
         }
     }
     sent
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_caller_that_waits_for_too_many_late_answers_leaves_room_for_others() {
+        let (tasks, metrics, end) = (TaskTracker::new(), Metrics::new().unwrap(), Arc::new(Notify::new()));
+        let late = LateAnswers::new(2, &tasks, &Handle::current());
+        let heard = Arc::new(AtomicUsize::new(0));
+        let wait = |subject: &str| {
+            let (end, heard) = (Arc::clone(&end), Arc::clone(&heard));
+            late.wait_for(Owner::named("main", subject), (metrics.clone(), Environment::Production), async move {
+                end.notified().await;
+                heard.fetch_add(1, Ordering::Relaxed);
+            });
+        };
+        let given_up = || {
+            let told = String::from_utf8(metrics.text().unwrap()).unwrap();
+            let line = told.lines().find(|line| line.starts_with("sluice_late_answers_given_up_total{"));
+            line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+        };
+        for _ in 0..LEAST_LATE_ANSWERS {
+            wait("a");
+        }
+        assert_eq!((tasks.len(), given_up()), (LEAST_LATE_ANSWERS / 2, LEAST_LATE_ANSWERS / 2));
+        wait("b");
+        assert_eq!(tasks.len(), LEAST_LATE_ANSWERS / 2 + 1);
+        tasks.close();
+        while !tasks.is_empty() {
+            tokio::task::yield_now().await;
+            end.notify_waiters();
+        }
+        assert_eq!(heard.load(Ordering::Relaxed), LEAST_LATE_ANSWERS / 2 + 1);
+        wait("a");
+        assert_eq!((tasks.len(), given_up()), (1, LEAST_LATE_ANSWERS / 2));
+    }
 }

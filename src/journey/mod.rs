@@ -24,5 +24,5 @@ pub mod release;
 mod sent_credential;
 pub mod submit;
 
-pub use egress::Egress;
+pub use egress::{Egress, LateAnswers};
 pub use sent_credential::SentCredential;

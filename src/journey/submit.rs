@@ -127,7 +127,7 @@ pub(super) async fn carry_on(
     let Attempt { recorded, settlement, open } = attempt;
     let intent = recorded.intent();
     let (operation, ids, asked) = (intent.operation().clone(), CallIds::of(intent), intent.movement().cloned());
-    let earlier_are_proven = recorded.earlier_are_proven();
+    let (caller, earlier_are_proven) = (Owner::of(intent.caller()), recorded.earlier_are_proven());
     let cleared = clear(recorded);
 
     let since = Stopwatch::start();
@@ -144,8 +144,8 @@ pub(super) async fn carry_on(
     call.settle(&egress, &node, &settlement, (&outcome, &reply)).await;
     drop(settling);
     if let Some(late) = late {
-        let (listening, runtime) = (egress.listening.clone(), egress.runtime.clone());
-        listening.spawn_on(listen(call, (egress, node), settlement, open, late), &runtime);
+        let (late_answers, counts) = (egress.late_answers.clone(), (node.metrics.clone(), egress.environment));
+        late_answers.wait_for(caller, counts, listen(call, (egress, node), settlement, open, late));
     }
     Submitted { unchecked, reply, upstream_time }
 }

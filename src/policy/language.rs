@@ -229,7 +229,9 @@ static LIMIT: PolicyTable = PolicyTable {
         optional(
             "per",
             Words(|| limit_key::KEYS.map(|(name, _)| name).into()),
-            "The properties whose values have a sum each. Without it, all calls count together.",
+            "The properties whose values have a sum each. Without it, all calls count together. A `payment` is one operation with its \
+             amounts, source, destination and fees: outer zeros, fees of zero and the user of a named account or wallet make no other \
+             one; whatever else a call states or leaves out does.",
         ),
         required(
             "max",
@@ -350,7 +352,7 @@ static DESTINATION: PolicyTable = PolicyTable {
         optional("user", Names(Sort::User, None), "The user."),
         optional("wallet", Names(Sort::Wallet, None), "The wallet."),
         optional("external_wallet", Names(Sort::ExternalWallet, None), "The external wallet."),
-        optional("new", Truth, "Whether it has never been paid before."),
+        optional("new", Truth, "Whether no call to it was executed before; one that came back counts as executed."),
         optional(
             "cooldown",
             SPAN,

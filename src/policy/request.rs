@@ -288,26 +288,32 @@ impl<'a> View<'a> {
         let mut parts = vec![operation.id.as_str().to_owned()];
         match self.asked.movement.filter(|_| operation.has_amount()) {
             Some(movement) => {
-                let names = self.names.iter().filter(|(field, _)| !field.is_of_caller());
+                let names = self.names.iter().filter(|(field, _)| self.tells_payments_apart(*field));
                 parts.extend(names.map(|(field, name)| format!("{field:?}:{name}")));
                 for (side, party) in [("source", &movement.source), ("destination", &movement.destination)] {
-                    // Trailing zeros have no meaning: `10` and `10.00` are one payment.
-                    let amount = party.amount.as_deref().map(|amount| match amount.contains('.') {
-                        true => amount.trim_end_matches('0').trim_end_matches('.'),
-                        false => amount,
-                    });
+                    let amount = party.amount.as_deref().map(without_outer_zeros);
                     parts.extend(amount.map(|amount| format!("{side} amount:{amount}")));
                 }
-                parts.extend(movement.charges.iter().map(|Charge { form, value, wallet, .. }| {
-                    let form = form.map_or("", ChargeForm::as_str);
-                    let [value, wallet] = [value, wallet].map(|text| text.as_deref().unwrap_or(""));
-                    format!("fee:{form}:{value}:{wallet}")
-                }));
+                let mut charges: Vec<String> = movement.charges.iter().filter_map(charge_in_words).collect();
+                charges.sort_unstable();
+                parts.extend(charges);
             }
             None => parts.extend(self.said_otherwise()),
         }
         let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
         Fingerprint::of(&parts)
+    }
+
+    /// Whether a field tells payments with amounts apart. A wallet or an account belongs to its user, whether the call names
+    /// the user or not; and a wallet that takes fees is told with its fee.
+    fn tells_payments_apart(&self, field: Field) -> bool {
+        const OWNED: [Field; 3] = [Field::DestinationWallet, Field::DestinationExternal, Field::DestinationAccount];
+        let is_owned = || OWNED.into_iter().any(|owned| self.names(owned).next().is_some());
+        match field {
+            Field::DestinationUser => !is_owned(),
+            Field::FeeWallet => self.asked.movement.is_none_or(|movement| movement.charges.is_empty()),
+            field => !field.is_of_caller(),
+        }
     }
 
     /// Returns the identifying parts of a request without an amount: path and body.
@@ -323,6 +329,24 @@ impl<'a> View<'a> {
             }
         }
     }
+}
+
+/// Outer zeros have no meaning: `10`, `010` and `10.00` are one amount. Zero becomes an empty text.
+fn without_outer_zeros(amount: &str) -> &str {
+    let amount = match amount.contains('.') {
+        true => amount.trim_end_matches('0').trim_end_matches('.'),
+        false => amount,
+    };
+    amount.trim_start_matches('0')
+}
+
+/// Returns the identifying text of a fee; `None` for one of zero, which moves nothing.
+fn charge_in_words(Charge { form, value, wallet, .. }: &Charge) -> Option<String> {
+    let amount = value.as_deref().map(without_outer_zeros);
+    let is_zero = form.is_some() && amount.is_some_and(str::is_empty);
+    let [form, amount, wallet] =
+        [form.map_or("", ChargeForm::as_str), amount.unwrap_or(""), wallet.as_deref().unwrap_or("")];
+    (!is_zero).then(|| format!("fee:{form}:{amount}:{wallet}"))
 }
 
 fn movement_names<'a>(movement: &'a Movement, names: &mut Vec<(Field, Cow<'a, str>)>) {

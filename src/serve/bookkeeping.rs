@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use super::embedded_start::{REACH_NOTE, UnverifiedStore, open_store, or_empty};
+use super::lock_wait::LockWait;
 use super::node_settings::{audit_settings, clock_watch, entry_room, hold_room, outlets, terms};
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
@@ -56,10 +57,6 @@ const EMBEDDED_WAIT: Duration = Duration::from_millis(250);
 const CALLS_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait before the next attempt to reach the store or to join the other nodes.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a new process tries to open a store that another process still has.
-const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How often the log repeats that the store is still taken.
-const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The open node, and its membership among the nodes that share the store.
 #[derive(Clone, Debug)]
@@ -103,8 +100,11 @@ pub(super) fn open(
             "records in plain text are taken, although `store.seal_key` is set: remove `store.allow_plain` when the store is taken over"
         );
     }
-    let open_embedded =
-        || when_free(config, services, || open_store(config, &seals), |error| matches!(error, OpenError::Locked(_)));
+    // With a Redis, the next process is another node with its own folder, so there is nothing to wait for.
+    let wait = if config.store.kind == StoreKind::Embedded { config.store.wait } else { Duration::ZERO };
+    let waiting = LockWait { runtime, supervisor: services.supervisor, wait };
+    let is_locked = |error: &OpenError| matches!(error, OpenError::Locked(_));
+    let open_embedded = || waiting.open("store", &config.store.folder, || open_store(config, &seals), is_locked);
     // The store's lock comes first: an earlier process holds it until it has ended.
     let embedded = match config.store.kind {
         StoreKind::Embedded => Some(open_embedded().map_err(OpenNodeError::Store)?),
@@ -118,13 +118,14 @@ pub(super) fn open(
         StoreKind::Redis => {
             let folder = config.audit.folder.join(format!("replica-{node}"));
             let open = || or_empty(&folder, || Replica::open(&folder, seals.clone()));
-            let replica = when_free(config, services, open, |error| matches!(error, OpenError::Locked(_)));
+            let replica = waiting.open("replica of the store", &folder, open, is_locked);
             Some(Arc::new(replica.map_err(OpenNodeError::Store)?))
         }
     };
     settings.follower = replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
     let open = || AuditFiles::open(settings.clone(), clock.clone());
-    let audit = when_free(config, services, open, |fault| matches!(fault, OpenFault::Locked { .. }));
+    let is_locked = |fault: &OpenFault| matches!(fault, OpenFault::Locked { .. });
+    let audit = waiting.open("audit log", &config.audit.folder, open, is_locked);
     let audit = Arc::new(audit.map_err(OpenNodeError::Audit)?);
     workers.spawn_required("the audit log's writer", audit.ended());
     have_witnessed(config, &audit, clock.clone(), metrics, workers)?;
@@ -228,6 +229,7 @@ pub(super) fn open(
     let starting = start_node(NodeStart {
         redis: awaited.clone(),
         membership: membership.clone(),
+        seal_check: seal_check.clone(),
         node: of_start,
         unverified,
         audit_folder: config.audit.folder.clone(),
@@ -269,39 +271,11 @@ pub(super) fn open(
     Ok(OpenedStore { node, seals, source, membership, is_open })
 }
 
-/// Opens a resource, and waits while the previous process still has it.
-fn when_free<T, E>(
-    config: &Config,
-    services: Services<'_>,
-    open: impl Fn() -> Result<T, E>,
-    is_taken: impl Fn(&E) -> bool,
-) -> Result<T, E> {
-    let (since, mut logged) = (Stopwatch::start(), None::<Duration>);
-    // With a Redis, the next process is another node with its own folder, so there is nothing to wait for.
-    let wait = if config.store.kind == StoreKind::Embedded { config.store.wait } else { Duration::ZERO };
-    loop {
-        match open() {
-            Err(error) if is_taken(&error) && since.elapsed() < wait => {}
-            opened => return opened,
-        }
-        if logged.is_none_or(|logged| since.elapsed().saturating_sub(logged) > LOG_INTERVAL) {
-            logged = Some(since.elapsed());
-            tracing::info!(
-                folder = %config.store.folder.display(),
-                waited_secs = since.elapsed().as_secs(),
-                at_most_secs = wait.as_secs(),
-                "another process has the store; waiting until it ends, and connections wait meanwhile"
-            );
-            services.supervisor.waiting("the process that has the store");
-        }
-        services.runtime.block_on(async { tokio::time::sleep(LOCK_POLL_INTERVAL).await });
-    }
-}
-
 /// The parts that a node needs to start.
 struct NodeStart {
     redis: Option<ShardConnections>,
     membership: Option<Arc<Membership>>,
+    seal_check: SealCheck,
     node: Arc<Node>,
     /// The embedded store, which is verified first.
     unverified: Option<UnverifiedStore>,
@@ -323,7 +297,7 @@ async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = (
 /// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
 /// before.
 async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
-    let NodeStart { redis, membership, node, unverified, audit_folder, environments, joined } = start;
+    let NodeStart { redis, membership, seal_check, node, unverified, audit_folder, environments, joined } = start;
     // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
     let opened: Vec<OpenAttempt> =
         Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
@@ -349,7 +323,10 @@ async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
             }
         }
         let joins = match &membership {
-            Some(membership) => membership.join(&node).await,
+            Some(membership) => {
+                seal_check.compare_with(&membership.store).await.map_err(OpenNodeError::OtherSealKey)?;
+                membership.join(&node).await
+            }
             None => Ok(()),
         };
         match joins {

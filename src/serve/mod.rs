@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `process` | builds every part from the configuration and serves |
 //! | `bookkeeping` | opens and closes the store and the audit log |
+//! | `lock_wait` | waits while the previous process has the files |
 //! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
 //! | `dates` | asks for the date, so that the clock is compared before money moves |
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
@@ -24,6 +25,7 @@ mod embedded_start;
 mod embedded_store;
 mod file_watch;
 mod limits;
+mod lock_wait;
 mod lookups;
 mod node_settings;
 mod open_node_error;

@@ -48,8 +48,8 @@ use crate::edge::hosts::HostNames;
 use crate::edge::listen::{Acceptor, BoundAddress, Listening};
 use crate::edge::tls::Speaking;
 use crate::gateway::{Engine, Gate, Observer, Readiness};
-use crate::journey::Egress;
 use crate::journey::release::{Releasing, release};
+use crate::journey::{Egress, LateAnswers};
 use crate::node::deliver::{Delivering, deliver};
 use crate::node::rates::Rates;
 use crate::node::reminders::remind;
@@ -193,7 +193,7 @@ impl Process {
                 dates: keyring.dates().clone(),
                 runtime: runtime.handle().clone(),
                 sending: sending.clone(),
-                listening: listening.clone(),
+                late_answers: LateAnswers::new(config.limits.calls, &listening, runtime.handle()),
             };
             start_lookups(config, &node, &egress, &in_force, &workers);
             let releasing = Releasing {

@@ -160,12 +160,14 @@ fn check_names_folders_in_which_what_was_paid_is_not_safe() {
     assert!(text.contains(&format!("`store.folder` {among}")), "{text}");
     let (_, text) = checked(Setup::of(&upstream).set("audit", "folder", "policies-audit"), &[]);
     assert!(!text.contains(among), "{text}");
-    // Linux has this folder in memory.
-    let folder = format!("/dev/shm/sluice-{}", std::process::id());
-    for setting in ["store", "audit"] {
-        let (code, text) = checked(Setup::of(&upstream).set(setting, "folder", &folder), &["--production"]);
-        let told = format!("{folder}: it is `{setting}.folder`, and {in_memory}");
-        assert!(code == Some(3) && text.contains(&told), "{text}");
+    // Linux has these folders in memory.
+    for folder in ["/dev/shm", "/proc"] {
+        let folder = format!("{folder}/sluice-{}", std::process::id());
+        for setting in ["store", "audit"] {
+            let (code, text) = checked(Setup::of(&upstream).set(setting, "folder", &folder), &["--production"]);
+            let told = format!("{folder}: it is `{setting}.folder`, and {in_memory}");
+            assert!(code == Some(3) && text.contains(&told), "{text}");
+        }
     }
 }
 

@@ -111,3 +111,60 @@ fn a_contract_whose_folders_lead_back_to_themselves_is_read_once() {
     let text = ends_soon(&["check"], &setup);
     assert!(text.contains("pipe.json") && text.contains("not a regular file"), "{text}");
 }
+
+#[test]
+fn what_is_no_file_among_the_audit_files_is_named() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    let setup = gate.end();
+    let audit = setup.path("sluice-audit");
+    let verify = |name: &str| {
+        let watch = Watch::start();
+        let output = sluice(&["audit", "verify", audit.to_str().unwrap()]).output().unwrap();
+        assert!(watch.elapsed() < Duration::from_secs(20), "{name}");
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!output.status.success() && text.contains(name) && text.contains("not a regular file"), "{text}");
+    };
+    let mut setup = setup;
+    for put in [pipe as fn(&Path), endless, |path: &Path| fs::create_dir(path).unwrap()] {
+        for name in ["audit-gate-00000002.jsonl", "audit-gate.checkpoints.jsonl"] {
+            let trap = audit.join(name);
+            put(&trap);
+            verify(name);
+            let gate = Gate::spawn(setup);
+            assert!(!gate.wait_end().success(), "{name}");
+            let said = gate.stderr();
+            assert!(said.contains("not a regular file"), "{name}: {said}");
+            setup = gate.kill();
+            let is_folder = fs::symlink_metadata(&trap).unwrap().is_dir();
+            if is_folder { fs::remove_dir(trap).unwrap() } else { fs::remove_file(trap).unwrap() }
+        }
+    }
+    // The note of how far the journal reached lies beside the store.
+    let note = setup.path("sluice-data/journal-reach.json");
+    fs::remove_file(&note).unwrap();
+    fs::create_dir(&note).unwrap();
+    let gate = Gate::spawn(setup);
+    assert!(!gate.wait_end().success());
+    let said = gate.stderr();
+    assert!(said.contains("journal-reach.json`: this is not a regular file"), "{said}");
+}
+
+#[test]
+fn a_record_that_is_no_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (put, why) in TRAPS {
+        let file = folder.path().join("record.json");
+        put(&file);
+        let watch = Watch::start();
+        let resolve =
+            ["requests", "resolve", "r-1", "--environment", "production", "--outcome", "executed", "--record"];
+        let more = [file.to_str().unwrap(), "--reason", "r", "--console", "http://127.0.0.1:1"];
+        let output = sluice(&[&resolve[..], &more].concat()).output().unwrap();
+        assert!(watch.elapsed() < Duration::from_secs(20), "{why}");
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains(why) && text.contains("record.json"), "{text}");
+        fs::remove_file(file).unwrap();
+    }
+}

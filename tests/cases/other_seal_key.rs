@@ -124,3 +124,25 @@ fn a_gate_on_a_redis_with_another_key_of_the_same_id_does_not_start() {
     assert_eq!(told(&call.send(gate.production())), AGAIN);
     assert_eq!(upstream.seen().len(), 1);
 }
+
+/// A gate that is new has no check value of its own yet.
+#[test]
+fn a_new_gate_with_another_key_of_the_same_id_names_it_and_takes_nothing_as_changed() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = keyed(on_redis(&upstream, &redis.url(), "gate"), "5e").start().ready();
+    let call = paid(&gate);
+    let other = Gate::spawn(keyed(on_redis(&upstream, &redis.url(), "gate-2"), "6f"));
+    assert_eq!(other.wait_end().code(), Some(1), "{}", other.stderr());
+    let said = other.stderr();
+    assert!(said.contains("the key with the id `1` is another one than that of `gate`"), "{said}");
+    let log = other.log.all();
+    let closed = |line: &&serde_json::Value| line.to_string().contains("cannot be opened with the key");
+    assert!(!log.iter().any(|line| closed(&line)), "records were taken as changed");
+    // The others go on, and what was paid is known.
+    assert_eq!(gate.probe("/readyz/money").status, 200);
+    assert_eq!(told(&call.send(gate.production())), AGAIN);
+    assert_eq!(told(&swap().send(gate.production())), EXECUTED);
+    let right = keyed(other.kill(), "5e").start().ready();
+    assert_eq!(told(&call.send(right.production())), AGAIN);
+    assert_eq!(upstream.seen().len(), 2);
+}

@@ -339,3 +339,17 @@ fn ten_thousand_at_once_take_nothing_from_others() {
         assert!(*status == 200 || (*status == 503 && code == "OVERLOADED"), "{status} {code}");
     }
 }
+
+#[test]
+fn a_gate_whose_checkpoints_were_removed_says_so() {
+    let upstream = Upstream::start();
+    let gate = begun(setup(&upstream));
+    assert_eq!(covered(|| receipt_of("first").send(gate.production())).status, 200);
+    let setup = gate.end();
+    fs::remove_file(setup.path("sluice-audit/audit-gate.checkpoints.jsonl")).unwrap();
+    let gate = setup.start();
+    wait_until("the gate to say so", || {
+        let lines = gate.log.all();
+        lines.iter().any(|line| line.to_string().contains("somebody removed the checkpoints of the audit log"))
+    });
+}

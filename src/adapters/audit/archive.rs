@@ -14,6 +14,7 @@ use super::folder::{AuditFile, audit_files, manifest_file};
 use super::snapshots::{UnfitSnapshot, hash, newest_snapshot};
 use super::start::recent_checkpoint;
 use super::whole_journal::header;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{ArchivedFile, Hash, scan};
 use crate::ledger::NodeId;
 
@@ -107,7 +108,7 @@ pub fn archive(
 
 /// Reads the manifest of a node; without one, nothing is archived.
 pub fn read_manifest(path: &Path) -> io::Result<Vec<ArchivedFile>> {
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         file => file?,
     };
@@ -132,7 +133,7 @@ fn joins(last: &ArchivedFile, file: &AuditFile) -> io::Result<bool> {
 fn describe(file: &AuditFile, next: &AuditFile) -> Result<ArchivedFile, ArchiveError> {
     let damaged = |why: &str| ArchiveError::Damaged(file.path.clone(), why.to_owned());
     let failed = |error| ArchiveError::File(file.path.clone(), error);
-    let opened = File::open(&file.path).map(|opened| BufReader::with_capacity(1 << 20, opened));
+    let opened = open_regular(&file.path).map(|opened| BufReader::with_capacity(1 << 20, opened));
     let scanned = opened.and_then(|reader| scan(reader, |_| {})).map_err(failed)?;
     if let Some(stop) = &scanned.stop {
         return Err(damaged(&format!("line {}: {}", stop.line, stop.why)));
@@ -155,7 +156,7 @@ fn describe(file: &AuditFile, next: &AuditFile) -> Result<ArchivedFile, ArchiveE
 /// Returns the hash of the last line before a file.
 fn hash_before(file: &AuditFile) -> io::Result<Hash> {
     let mut line = Vec::new();
-    BufReader::new(File::open(&file.path)?).read_until(b'\n', &mut line)?;
+    BufReader::new(open_regular(&file.path)?).read_until(b'\n', &mut line)?;
     scan(line.as_slice(), |_| {}).map(|scanned| scanned.previous)
 }
 
@@ -193,7 +194,7 @@ fn copy_anew(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let (mut source, mut copy) = (File::open(from)?, OpenOptions::new().write(true).create_new(true).open(to)?);
+    let (mut source, mut copy) = (open_regular(from)?, OpenOptions::new().write(true).create_new(true).open(to)?);
     io::copy(&mut source, &mut copy)?;
     copy.set_permissions(source.metadata()?.permissions())?;
     copy.sync_all()

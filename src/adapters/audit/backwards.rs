@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::folder::{audit_file, audit_files};
 use crate::adapters::clock::Stopwatch;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::LONGEST_LINE;
 use crate::ledger::NodeId;
 
@@ -47,7 +48,7 @@ pub fn read_backwards(
     files.retain(|file| file.node == *node && from.is_none_or(|from| file.sequence <= from.sequence));
     let (clock, mut left) = (Stopwatch::start(), budget.bytes);
     for file in files.into_iter().rev() {
-        let opened = File::open(&file.path)?;
+        let opened = open_regular(&file.path)?;
         let length = opened.metadata()?.len();
         let end = match from {
             Some(place) if place.sequence == file.sequence => place.offset,
@@ -71,7 +72,7 @@ pub fn read_backwards(
 
 /// Returns the line that begins at a position, without its end; `None` where the file is not there any more.
 pub fn line_at(folder: &Path, node: &NodeId, place: FilePosition) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(audit_file(folder, node, place.sequence)) {
+    let file = match open_regular(audit_file(folder, node, place.sequence)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

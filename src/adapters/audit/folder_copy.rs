@@ -10,13 +10,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use crate::adapters::regular_file::read_regular_text;
 use crate::ledger::NodeId;
 
 /// Whether this folder was copied since [`keep_original`] was called, or that was never called.
 pub fn is_copy(folder: &Path, node: &NodeId) -> bool {
     let path = path(folder, node);
     let own = fs::metadata(&path).map(|metadata| name_of(&metadata));
-    let named = fs::read_to_string(&path);
+    let named = read_regular_text(&path);
     !matches!((own, named), (Ok(own), Ok(named)) if named.trim() == own)
 }
 

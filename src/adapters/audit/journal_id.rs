@@ -9,12 +9,13 @@ use std::path::Path;
 
 use super::folder::journal_id_file;
 use crate::adapters::random::nonce;
+use crate::adapters::regular_file::read_regular_text;
 use crate::ledger::{JournalId, NodeId};
 
 /// Returns the identity of a node's journal; makes one where there is none. The process holds the folder's lock.
 pub fn journal_id(folder: &Path, node: &NodeId) -> io::Result<JournalId> {
     let path = journal_id_file(folder, node);
-    match fs::read_to_string(&path) {
+    match read_regular_text(&path) {
         Ok(text) => JournalId::parse(text.trim()).ok_or_else(|| {
             io::Error::other(format!(
                 "`{}` does not contain the identity of this gate's journal: restore the file, or remove it; then the gate \

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::adapters::regular_file::read_regular;
 use crate::base::ids::Environment;
 use crate::base::json;
 use crate::ledger::{NodeId, StoreTime};
@@ -38,7 +39,7 @@ pub struct LastStated {
 impl LastHeard {
     /// Returns what this node heard last; `None` where that is not known.
     pub fn read(folder: &Path, node: &NodeId, environment: Environment) -> Option<LastHeard> {
-        json::from_record(&fs::read(path(folder, node, environment)).ok()?, FORMAT).ok()
+        json::from_record(&read_regular(&path(folder, node, environment)).ok()?, FORMAT).ok()
     }
 
     /// Keeps it, whole or not at all.

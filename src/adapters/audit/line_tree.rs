@@ -20,6 +20,7 @@ use super::salts::{kept_salts, new_salts};
 use super::signing::Checkpoints;
 use super::tree_files::TreeFiles;
 use super::tree_folder::TreeFolder;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{
     Checkpoint, CheckpointPlace, FileExtent, Hash, KeptCheckpoint, LineReader, Note, NoteKeyKind, Origin, Salts,
     read_line,
@@ -297,6 +298,12 @@ impl LineTree {
                 );
                 return Err(io::Error::other(why));
             }
+            if published.is_some() {
+                tracing::warn!(
+                    file = %checkpoints_file(folder, node).display(),
+                    "somebody removed the checkpoints of the audit log: restore the file from a copy, and verify the log with copies kept elsewhere"
+                );
+            }
             return LineTree::made_again(start, (salts, begins), published, tiles);
         };
         if checkpoint.origin != Origin::new(node.clone(), &salts) {
@@ -356,7 +363,7 @@ impl LineTree {
                 let why = format!("`{}`, which the tree of the journal needs, cannot be read: {error}", path.display());
                 io::Error::new(error.kind(), why)
             };
-            let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, File::open(&path).map_err(named)?));
+            let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, open_regular(&path).map_err(named)?));
             let most = if sequence == last { last_lines } else { u64::MAX };
             while let Some(raw) = lines.following().map_err(named)? {
                 if raw.line > most {

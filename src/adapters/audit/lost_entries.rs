@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use super::backwards::{ReadBudget, Skip, read_backwards};
 use super::folder::{AuditFile, audit_files};
 use super::whole_journal::header;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{LineBody, LineReader, read_line};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Number, Outstanding};
@@ -47,7 +47,7 @@ pub fn entries_above(
     told: &mut dyn FnMut(Outstanding) -> ControlFlow<()>,
 ) -> io::Result<()> {
     for file in files_above(folder, node, environment, above)? {
-        let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, File::open(file.path)?));
+        let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, open_regular(file.path)?));
         while let Some(raw) = lines.following()? {
             if !raw.is_whole {
                 continue;

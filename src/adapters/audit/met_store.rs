@@ -4,12 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::adapters::regular_file::read_regular_text;
 use crate::base::ids::Environment;
 use crate::ledger::NodeId;
 
 /// Returns the identity of the store that this node's journal last met.
 pub fn met_store(folder: &Path, node: &NodeId, environment: Environment) -> Option<String> {
-    let text = fs::read_to_string(path(folder, node, environment)).ok()?;
+    let text = read_regular_text(path(folder, node, environment)).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::archive::read_manifest;
 use super::folder::{AuditFile, audit_files, manifest_file};
 use super::whole_journal::header;
+use crate::adapters::regular_file::{open_regular, read_regular_text};
 use crate::audit::{Highest, LineBody, scan};
 use crate::base::ids::Environment;
 use crate::ledger::NodeId;
@@ -69,7 +70,7 @@ impl BeforeGap {
             BeforeGap::File(file) => file,
         };
         let mut highest = header(file)?.highest;
-        scan(BufReader::with_capacity(1 << 20, File::open(&file.path)?), |line| {
+        scan(BufReader::with_capacity(1 << 20, open_regular(&file.path)?), |line| {
             if let LineBody::Entry(entry) = line.body {
                 let known = highest.entry(entry.environment).or_default();
                 *known = entry.number.as_u64().max(*known);
@@ -81,7 +82,7 @@ impl BeforeGap {
 
 /// Returns the gaps for which money was closed before: the first and the last file of each.
 pub fn told_gaps(folder: &Path, node: &NodeId) -> io::Result<Vec<(u64, u64)>> {
-    let text = match fs::read_to_string(told_file(folder, node)) {
+    let text = match read_regular_text(told_file(folder, node)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text?,
     };

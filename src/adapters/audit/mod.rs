@@ -195,7 +195,7 @@ impl AuditFiles {
         let recent = recent_checkpoint(&folder, &node).map_err(fault)?;
         let start = start::find_start(&folder, &node, recent.as_ref().map(|(_, place)| &place.end))?;
         let shortfall = note.as_ref().map(|note| reach_note::shortfall(note, &folder, &node, start.tip.as_ref()));
-        let shortfall = shortfall.transpose().map_err(fault)?.flatten();
+        let shortfall = shortfall.transpose()?.flatten();
         let notes_reach = Arc::new(AtomicBool::new(shortfall.is_none()));
         let note = note.map(|note| ReachNote::new(note, Arc::clone(&notes_reach)));
         let begun = checkpoints.map(|checkpoints| {
@@ -429,7 +429,7 @@ fn signed(lock: &mut File, instance: &str) -> io::Result<Option<String>> {
 
 /// Whether a process writes the files of a node.
 pub fn is_live(folder: &Path, node: &NodeId) -> bool {
-    let lock = File::open(lock_file(folder, node));
+    let lock = open_regular(lock_file(folder, node));
     lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 

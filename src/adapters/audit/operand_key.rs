@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use crate::adapters::random;
+use crate::adapters::regular_file::read_regular_text;
 use crate::base::keyed::OperandKey;
 use crate::base::secret::Secret;
 
@@ -40,7 +41,7 @@ pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<Ope
 /// Returns the key that a folder keeps.
 pub fn kept_operand_key(folder: &Path) -> io::Result<Option<OperandKey>> {
     let path = folder.join(FILE);
-    match fs::read_to_string(&path) {
+    match read_regular_text(&path) {
         Ok(text) => fit(&Secret::new(text.trim().to_owned()), &format!("`{}`", path.display())).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))),

@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::OpenFault;
 use super::folder::{audit_file, audit_files};
 use super::log::Tip;
+use crate::adapters::regular_file::{open_regular, read_regular};
 use crate::audit::{FileExtent, Hash, scan};
 use crate::base::json;
 use crate::ledger::NodeId;
@@ -81,11 +83,17 @@ impl ReachNote {
 }
 
 /// Returns why the log is not what the note says of it.
-pub(super) fn shortfall(note: &Path, folder: &Path, node: &NodeId, tip: Option<&Tip>) -> io::Result<Option<String>> {
-    let text = match fs::read(note) {
+pub(super) fn shortfall(
+    note: &Path,
+    folder: &Path,
+    node: &NodeId,
+    tip: Option<&Tip>,
+) -> Result<Option<String>, OpenFault> {
+    let fault = |path: &Path, error: io::Error| OpenFault::Disk { path: path.to_owned(), why: error.to_string() };
+    let text = match read_regular(note) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+        Err(error) => return Err(fault(note, error)),
     };
     let Ok(noted) = json::from_record::<NotedReach>(&text, FORMAT) else {
         return Ok(Some(format!("`{}` cannot be read, which says how far it reached", note.display())));
@@ -95,7 +103,7 @@ pub(super) fn shortfall(note: &Path, folder: &Path, node: &NodeId, tip: Option<&
         None => false,
         Some(tip) if tip.header.sequence == sequence && tip.lines == lines => tip.hash == hash,
         Some(tip) if tip.header.sequence < sequence || (tip.header.sequence == sequence && tip.lines < lines) => false,
-        Some(_) => has_line(folder, node, noted)?,
+        Some(_) => has_line(folder, node, noted).map_err(|error| fault(folder, error))?,
     };
     let why = || {
         let ends = tip.map_or_else(
@@ -113,7 +121,7 @@ fn has_line(folder: &Path, node: &NodeId, noted: NotedReach) -> io::Result<bool>
     if !is_here {
         return Ok(true);
     }
-    let file = File::open(audit_file(folder, node, noted.sequence))?;
+    let file = open_regular(audit_file(folder, node, noted.sequence))?;
     let (mut lines, mut found) = (1_u64, None);
     let scanned = scan(BufReader::with_capacity(1 << 20, file), |line| {
         lines = lines.saturating_add(1);

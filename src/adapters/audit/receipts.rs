@@ -4,7 +4,6 @@
 //! environment are in the order of their numbers, and a checkpoint tells how many lines the tree has up to its place.
 
 use std::cmp::Ordering;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use super::start::recent_checkpoint;
 use super::tree_folder::TreeFolder;
 use super::whole_journal::header;
 use crate::adapters::rate::SharedRoom;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{
     Checkpoint, CheckpointPlace, FoundLine, Hash, KeptCheckpoint, LineBody, Origin, ProvedEntries, Salts, read_line,
 };
@@ -194,7 +194,7 @@ struct JournalSearch<'r> {
 impl JournalSearch<'_> {
     fn entry(&mut self, environment: Environment, number: Number) -> Result<LocatedEntry, NoReceipt> {
         let Some((at, file)) = self.file_with(environment, number)? else { return Err(NoReceipt::NotAtHand) };
-        let opened = File::open(&file.path).map_err(not_there)?;
+        let opened = open_regular(&file.path).map_err(not_there)?;
         let place = |line: &[u8]| match read_line(line).map(|line| line.body) {
             Ok(LineBody::Entry(entry)) if entry.environment == environment => Ok(Some(entry.number.cmp(&number))),
             Ok(LineBody::Entry(_) | LineBody::Header(_)) => Ok(None),
@@ -254,7 +254,7 @@ impl JournalSearch<'_> {
 
     /// Returns the newest checkpoint that ends before an entry: how many lines it covers, and where it ends.
     fn checkpoint_before(&mut self, log: &SignedLog, entry: &LocatedEntry) -> io::Result<Option<(u64, CountedPart)>> {
-        let file = match File::open(checkpoints_file(&self.receipts.folder, &self.receipts.node)) {
+        let file = match open_regular(checkpoints_file(&self.receipts.folder, &self.receipts.node)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -281,7 +281,7 @@ impl JournalSearch<'_> {
     /// Counts the lines of a file behind those that are counted already.
     fn lines_of(&mut self, part: &CountedPart, until: u64) -> Result<u64, NoReceipt> {
         let JournalReceipts { folder, node, .. } = self.receipts;
-        match File::open(audit_file(folder, node, part.sequence)) {
+        match open_regular(audit_file(folder, node, part.sequence)) {
             Ok(file) => Ok(self.budget.lines_between(&file, part.length, until)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if self.is_whole(part)? {
@@ -299,7 +299,9 @@ impl JournalSearch<'_> {
     /// Whether a part has all lines of its file: the next file begins behind its last one.
     fn is_whole(&mut self, part: &CountedPart) -> io::Result<bool> {
         let JournalReceipts { folder, node, .. } = self.receipts;
-        let Ok(next) = File::open(audit_file(folder, node, part.sequence.saturating_add(1))) else { return Ok(false) };
+        let Ok(next) = open_regular(audit_file(folder, node, part.sequence.saturating_add(1))) else {
+            return Ok(false);
+        };
         let first = self.budget.line_at(&next, 0)?;
         let first = first.and_then(|line| read_line(&line.bytes).ok());
         Ok(first.is_some_and(|line| part.last == Some(line.previous)))

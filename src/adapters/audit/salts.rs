@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::folder::salt_file;
 use crate::adapters::random;
+use crate::adapters::regular_file::read_regular_text;
 use crate::audit::{Hash, Salts};
 use crate::base::digest::hex;
 use crate::ledger::NodeId;
@@ -14,7 +15,7 @@ use crate::ledger::NodeId;
 /// Returns the salts of a journal; `None` if it has none.
 pub fn kept_salts(folder: &Path, node: &NodeId) -> io::Result<Option<Salts>> {
     let path = salt_file(folder, node);
-    match fs::read_to_string(&path) {
+    match read_regular_text(&path) {
         Ok(text) => match Hash::parse(text.trim_end()) {
             Some(secret) => Ok(Some(Salts::of(secret.as_bytes()))),
             None => {

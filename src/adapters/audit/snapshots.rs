@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::folder::{audit_files, snapshot_file, snapshot_files};
 use super::whole_journal::header;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{FileHeader, Hash, SnapshotLink};
 use crate::ledger::NodeId;
 
@@ -190,7 +191,7 @@ impl Write for HashedWriter<'_> {
 }
 
 pub(super) fn hash(path: &Path) -> io::Result<Hash> {
-    let mut reader = BufReader::new(File::open(path)?);
+    let mut reader = BufReader::new(open_regular(path)?);
     let (mut hash, mut bytes) = (Sha256::new(), vec![0; 1 << 20]);
     loop {
         match reader.read(&mut bytes)? {

@@ -12,6 +12,7 @@ use super::OpenFault;
 use super::folder::{AuditFile, audit_files, checkpoints_file};
 use super::log::Tip;
 use super::written_entries::{REMEMBERED, RecentEntries};
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{
     Checkpoint, CheckpointPlace, FileExtent, Hash, Highest, KeptCheckpoint, LineBody, ScanStop, Scanned, scan,
 };
@@ -114,7 +115,7 @@ fn read_file(file: AuditFile, recent: Option<&FileExtent>) -> io::Result<FoundFi
     let mut contents = Vec::new();
     let mut vouched = None;
     let mut lines: u64 = 1;
-    let reader = BufReader::with_capacity(1 << 20, File::open(&file.path)?);
+    let reader = BufReader::with_capacity(1 << 20, open_regular(&file.path)?);
     let scanned = scan(reader, |line| {
         lines = lines.saturating_add(1);
         if vouching.is_some_and(|said| said.lines == lines) {
@@ -177,7 +178,7 @@ fn damaged(found: &FoundFiles, why: &str) -> OpenFault {
 /// Saves what is about to be truncated, and logs that.
 fn put_aside(path: &Path, from: u64) -> io::Result<()> {
     let mut torn = Vec::new();
-    let mut file = File::open(path)?;
+    let mut file = open_regular(path)?;
     file.seek(SeekFrom::Start(from))?;
     file.read_to_end(&mut torn)?;
     if torn.is_empty() {
@@ -201,7 +202,7 @@ fn put_aside(path: &Path, from: u64) -> io::Result<()> {
 /// Returns the newest checkpoint of this node's newest log, and its place. Torn and unreadable lines are left to `sluice audit
 /// verify`.
 pub(super) fn recent_checkpoint(folder: &Path, node: &NodeId) -> io::Result<Option<(Checkpoint, CheckpointPlace)>> {
-    let mut file = match File::open(checkpoints_file(folder, node)) {
+    let mut file = match open_regular(checkpoints_file(folder, node)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::folder::tree_folder;
+use crate::adapters::regular_file::read_regular;
 use crate::audit::{Checkpoint, Hash, TILE_WIDTH, TileIndex, Tiles};
 use crate::ledger::NodeId;
 
@@ -193,7 +194,7 @@ impl Tiles for TreeFolder {
 
 /// Returns the content of a file; `None` if there is none.
 fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    match read_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
     }

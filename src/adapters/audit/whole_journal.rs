@@ -1,10 +1,10 @@
 //! Reads a node's journal from its files, and checks that each file follows the one before.
 
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::folder::{AuditFile, audit_files};
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{FileHeader, Hash, Highest, LineBody, LineReader, read_line, scan};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Outstanding};
@@ -30,7 +30,7 @@ pub fn read_journal(
     for file in files_behind(folder, node, behind)? {
         told(JournalPart::File(header(&file)?))?;
         let mut failed = None;
-        let reader = BufReader::with_capacity(1 << 20, File::open(&file.path)?);
+        let reader = BufReader::with_capacity(1 << 20, open_regular(&file.path)?);
         let scanned = scan(reader, |line| {
             if let LineBody::Entry(entry) = line.body
                 && failed.is_none()
@@ -86,7 +86,7 @@ pub(super) fn begins_within(folder: &Path, node: &NodeId, known: &Highest) -> io
 
 /// Whether a file, or one before it, has an entry of an environment.
 pub fn knows_environment(file: &AuditFile, environment: Environment) -> io::Result<bool> {
-    let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, File::open(&file.path)?));
+    let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, open_regular(&file.path)?));
     while let Some(raw) = lines.following()? {
         match read_line(raw.bytes).map(|line| line.body) {
             Ok(LineBody::Header(header)) if header.highest.get(&environment).is_some_and(|number| *number > 0) => {
@@ -102,7 +102,7 @@ pub fn knows_environment(file: &AuditFile, environment: Environment) -> io::Resu
 }
 
 pub(super) fn header(file: &AuditFile) -> io::Result<FileHeader> {
-    let mut lines = LineReader::of(BufReader::new(File::open(&file.path)?));
+    let mut lines = LineReader::of(BufReader::new(open_regular(&file.path)?));
     let body = lines.following()?.and_then(|raw| read_line(raw.bytes).ok()).map(|line| line.body);
     match body {
         Some(LineBody::Header(header)) => Ok(header),

@@ -1,11 +1,11 @@
 //! The entries in this node's files, so that none is written twice.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::folder::audit_files;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{Hash, Highest, LineBody, LineReader, read_line};
 use crate::base::ids::Environment;
 use crate::ledger::NodeId;
@@ -60,7 +60,7 @@ fn look_up((environment, number): EntryKey, folder: &Path, node: &NodeId) -> io:
     let needle = format!("\"number\":{number},");
     let files = audit_files(folder)?;
     for file in files.iter().rev().filter(|file| file.node == *node) {
-        let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, File::open(&file.path)?));
+        let mut lines = LineReader::of(BufReader::with_capacity(1 << 20, open_regular(&file.path)?));
         while let Some(raw) = lines.following()? {
             // Most lines are skipped without being parsed.
             let is_near = raw.bytes.windows(needle.len()).any(|window| window == needle.as_bytes());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::LoadedPolicies;
+use crate::adapters::regular_file::read_regular_text;
 use crate::base::json;
 use crate::ledger::{NodeId, Number};
 
@@ -161,7 +162,7 @@ impl Archive {
 }
 
 fn read_if_there(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(path) {
+    match read_regular_text(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

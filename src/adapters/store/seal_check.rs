@@ -13,13 +13,16 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::redis::RedisStore;
 use super::sealed::Seals;
 use super::sealing_key::SealingKey;
 use crate::adapters::audit::seal_keys_file;
 use crate::adapters::regular_file::read_regular;
 use crate::base::digest::hex;
+use crate::base::ids::Environment;
 use crate::base::json;
 use crate::config::{Config, StoreKind};
+use crate::ledger::NodeId;
 
 const FORMAT: u64 = 1;
 /// The file in the folder of an embedded store.
@@ -35,6 +38,12 @@ pub enum SealCheckError {
          nothing was changed: put the right secret back; a new secret gets a new id, as the guide `rotate.md` says", .path.display()
     )]
     OtherKey { id: String, path: PathBuf },
+    #[error(
+        "the key with the id `{id}` is another one than that of `{node}`, a gate on the same Redis, or somebody changed there what that \
+         gate says of itself; nothing was changed: give this gate the same secret; a new secret gets a new id, as the guide `rotate.md` \
+         says"
+    )]
+    OtherThanGate { id: String, node: NodeId },
     #[error("`{path}` cannot be read: {error}", path = .path.display())]
     File { path: PathBuf, error: io::Error },
 }
@@ -78,6 +87,25 @@ impl SealCheck {
                 if is_other {
                     return Err(SealCheckError::OtherKey { id: key.id.clone(), path: path.clone() });
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where no gate on a Redis states facts that these keys open, and one states some under the id of one of them. A gate whose
+    /// keys sealed before knows them to be right.
+    pub async fn compare_with(&self, redis: &RedisStore) -> Result<(), SealCheckError> {
+        let is_known = self.files.iter().any(|path| {
+            let known = known_keys(path).unwrap_or_default();
+            !known.keys.is_empty() && self.seals.keys.iter().all(|key| known.keys.iter().any(|one| one.id == key.id))
+        });
+        if is_known {
+            return Ok(());
+        }
+        for environment in Environment::ALL {
+            // A store that cannot be asked now is told by whoever joins it.
+            if let Ok(Some((node, id))) = redis.sealed_otherwise(environment).await {
+                return Err(SealCheckError::OtherThanGate { id, node });
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 
 use super::sealed::Seals;
-use super::sealed_place::{SEALED, SealedPlace};
+use super::sealed_place::{SEALED, SealedPlace, parts};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, StoreFault};
 
@@ -33,6 +33,13 @@ impl Seals {
         let name = facts_name(of);
         let facts = self.open_at(&of_facts(of.0, &name), sealed.into()).ok()?;
         String::from_utf8(facts.to_vec()).ok()
+    }
+
+    /// Returns the id of the key with which facts are sealed, if it is that of a key here.
+    pub(super) fn id_of_facts(&self, told: &str) -> Option<String> {
+        let sealed = STANDARD_NO_PAD.decode(told).ok()?;
+        let (id, _, _) = parts(sealed.strip_prefix(SEALED)?)?;
+        self.keys.iter().find(|key| key.id == id).map(|key| key.id.clone())
     }
 }
 
@@ -70,6 +77,10 @@ mod tests {
         for told in [r#"{"format":8}"#, "", "{}", &forged, cut, &foreign] {
             assert_eq!(opened((production, &left, "a1"), told), None, "{told}");
         }
+        // Another secret under the same id is known by the id.
+        assert_eq!(seals.id_of_facts(&foreign).as_deref(), Some("one"));
+        assert_eq!(Seals::new(vec![key("two", "5e")]).id_of_facts(&foreign), None);
+        assert_eq!((seals.id_of_facts(&forged), seals.id_of_facts("")), (None, None));
         // Every key opens.
         let renewed = Seals::new(vec![key("two", "6f"), key("one", "5e")]);
         assert!(renewed.open_facts((production, &left, "a1"), sealed.clone()).is_some());

@@ -39,7 +39,6 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use thiserror::Error as ThisError;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -64,8 +63,6 @@ const POOL_SIZE: usize = 128;
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
 /// How often waiting connections are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// The most connections on which late answers are waited for. Past it, the next one is given up at its deadline.
-const MAX_LISTENING: usize = 1_024;
 
 /// The upstream of one environment.
 pub struct PinnedUpstream {
@@ -77,7 +74,6 @@ pub struct PinnedUpstream {
     addresses: ArcSwap<Vec<SocketAddr>>,
     connector: TransportConnector,
     fresh: FreshPool,
-    listening: Arc<Semaphore>,
     clock: Arc<dyn Clock>,
     end: WireEnd,
 }
@@ -117,7 +113,6 @@ impl PinnedUpstream {
         Ok(PinnedUpstream {
             connector: TransportConnector::new(Some(ConnectorOptions::new(POOL_SIZE))),
             fresh: FreshPool::new(environment, metrics, timeouts.upstream_idle),
-            listening: Arc::new(Semaphore::new(MAX_LISTENING)),
             end,
             addresses: ArcSwap::from_pointee(addresses),
             authorities,
@@ -308,17 +303,11 @@ impl PinnedUpstream {
         if !line.is_delivered() {
             return SendResult::only(sent);
         }
-        let Ok(room) = self.listening.clone().try_acquire_owned() else {
-            tracing::warn!(
-                "too many connections wait for late answers; this one is given up, and its outcome stays unknown"
-            );
-            return SendResult::only(sent);
-        };
         let until = first_byte + QuietTime::of(&self.timeouts).from_first_byte;
         let hang_up = self.end.hang_up.clone();
         let late = LateAnswer::new(async move {
             // The whole line, with its handle: dropping the handle ends the sending side, and upstream may then hang up.
-            let (_room, mut line) = (room, line);
+            let mut line = line;
             let heard = hearing.until(&mut line.session, until, &hang_up).await;
             hearing.sent(heard)
         });

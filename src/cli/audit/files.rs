@@ -1,12 +1,13 @@
 //! Finds the audit files that a command names.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
 use crate::adapters::audit::{AuditFile, audit_files, checkpoint_files, manifest_files, named};
+use crate::adapters::regular_file::open_regular;
 use crate::audit::FileSource;
 use crate::cli::progress::ProgressLine;
 use crate::ledger::NodeId;
@@ -35,7 +36,7 @@ impl FileSource for Chosen {
     }
 
     fn open(&self) -> io::Result<Box<dyn BufRead + '_>> {
-        let opened = File::open(&self.path)
+        let opened = open_regular(&self.path)
             .map_err(|error| io::Error::new(error.kind(), format!("`{}` cannot be read: {error}", self.shown)));
         Ok(Box::new(BufReader::with_capacity(1 << 20, opened?)))
     }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::files::{chosen, reading};
+use crate::adapters::regular_file::read_regular;
 use crate::audit::{FileSource as _, FlawPlace, LineBody, LineReader, read_line, split_steps};
 use crate::base::digest::Fingerprint;
 use crate::base::json::{self, Limits};
@@ -78,7 +79,7 @@ fn read_sets(folder: &Path, sets: &mut KnownSets, changed: &mut Vec<ChangedSet>)
         }
         let path = path.join(MEANING);
         let file = path.display().to_string();
-        let text = match fs::read(&path) {
+        let text = match read_regular(&path) {
             Ok(text) => text,
             Err(error) => {
                 changed.push(ChangedSet { file, why: error.to_string() });

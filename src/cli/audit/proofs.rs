@@ -7,13 +7,16 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use jiff::Timestamp;
 
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{CheckpointKey, CheckpointLine, FlawPlace, KeptCheckpoint, LineReader, NoteKey, NoteKeyKind};
 
 /// Reads checkpoints. With `strict`, they lie beside the files, and every line must be one; otherwise other lines (of the
 /// gate's log) are skipped.
 pub(super) fn checkpoint_lines(path: &Path, strict: bool) -> anyhow::Result<Vec<CheckpointLine>> {
     let unreadable = || format!("`{}` cannot be read", path.display());
-    let mut lines = LineReader::of(BufReader::new(File::open(path).with_context(unreadable)?));
+    // What somebody names may come through a pipe.
+    let opened = if strict { open_regular(path) } else { File::open(path) };
+    let mut lines = LineReader::of(BufReader::new(opened.with_context(unreadable)?));
     let mut found = Vec::new();
     while let Some(raw) = lines.following().with_context(unreadable)? {
         let read = KeptCheckpoint::read(raw.bytes);

@@ -1,7 +1,6 @@
 //! `sluice audit tail`: prints the newest entries and follows new ones.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::{BufReader, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::thread;
@@ -14,6 +13,7 @@ use super::super::{ExitReason, print};
 use super::entries::{EntryFilter, ShownEntry};
 use super::files::{Chosen, chosen};
 use super::forms::entry_line;
+use crate::adapters::regular_file::open_regular;
 use crate::audit::{FileSource as _, LineBody, LineReader, read_line};
 use crate::ledger::NodeId;
 
@@ -96,7 +96,7 @@ fn follow(
         std::cmp::Ordering::Greater => 0,
     };
     let unreadable = || format!("`{}` cannot be read", file.name());
-    let mut opened = File::open(&file.path).with_context(unreadable)?;
+    let mut opened = open_regular(&file.path).with_context(unreadable)?;
     opened.seek(SeekFrom::Start(from)).with_context(unreadable)?;
     let mut lines = LineReader::of(BufReader::new(opened));
     let mut end = from;

@@ -182,7 +182,7 @@ fn proven(report: &VerifyReport) -> String {
         Completeness::Unwitnessed => {
             let nodes: Vec<String> = report.unwitnessed.iter().map(|node| format!("`{node}`")).collect();
             format!(
-                "no finding, but too few witnesses signed checkpoints of {}: others may have been shown another journal; get the \
+                "1 finding: too few witnesses signed checkpoints of {}: others may have been shown another journal; get the \
                  checkpoints from the witnesses, and name them with `--checkpoints`",
                 nodes.join(", ")
             )
@@ -199,6 +199,14 @@ fn proven(report: &VerifyReport) -> String {
         }
         Completeness::Unproven => {
             let nodes: Vec<String> = report.unsigned.iter().map(|node| format!("`{node}`")).collect();
+            if report.keys_given {
+                return format!(
+                    "1 finding: there are no checkpoints of {} that the public key could verify. They were removed, or never \
+                     made (`audit.checkpoint_key`): entries at the end may be missing, or all may have been rewritten. Name \
+                     copies that are kept elsewhere, or the gate's log, with `--checkpoints`",
+                    nodes.join(", ")
+                );
+            }
             format!(
                 "no finding. Whether the files are complete is not known: without checkpoints (of {}), entries at the end may be \
                  missing, or all may have been rewritten; set `audit.checkpoint_key`, and keep checkpoints elsewhere",

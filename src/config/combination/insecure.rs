@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::{Wrong, listeners};
-use crate::base::finding::Severity;
+use super::{Wrong, insecure, listeners};
 use crate::base::ids::Environment;
 use crate::base::key_bytes::key_bytes;
-use crate::config::fault::{SettingFault, SettingPlace};
+use crate::config::fault::SettingPlace;
 use crate::config::meant::{CredentialSource, Loosening, UpstreamConfig};
 use crate::config::url;
 use crate::config::written::{WrittenConfig, WrittenIssuer};
@@ -31,12 +30,11 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(traces_in_the_clear(written));
     for environment in Environment::ALL {
         wrong.extend(upstream_is_this_gate(environment, written));
+        wrong.extend(upstream_is_the_cloud(environment, written));
     }
+    wrong.extend(links_in_the_clear(written));
+    wrong.extend(roles_that_anybody_chooses(written));
     wrong
-}
-
-fn insecure(place: &SettingPlace, text: String, remedy: &str) -> Wrong {
-    (Severity::Insecure, place.clone(), SettingFault::new(text).remedy(remedy))
 }
 
 /// Checks that callers' tokens are not sent unencrypted from other machines.
@@ -206,4 +204,41 @@ fn upstream_is_this_gate(environment: Environment, written: &WrittenConfig) -> O
     let text =
         format!("`{environment}.upstream` is `{name}`, an address of this gate: no call reaches the payments API");
     Some(insecure(&upstream.place, text, "set the address of the payments API, or of the proxy before it"))
+}
+
+/// Checks that upstream's token does not go to whoever answers on the local link, such as the metadata service of a cloud.
+fn upstream_is_the_cloud(environment: Environment, written: &WrittenConfig) -> Option<Wrong> {
+    let upstream = written.environment(environment).upstream.as_ref()?;
+    let text = format!(
+        "`{environment}.upstream` is an address of the local link or of a cloud's metadata service: it is no payments API, and \
+         gets its token"
+    );
+    url::is_local_link(&upstream.value.host)
+        .then(|| insecure(&upstream.place, text, "set the address of the payments API, or of the proxy before it"))
+}
+
+/// Checks that browsers reach the console by HTTPS: links in notices lead to this address.
+fn links_in_the_clear(written: &WrittenConfig) -> Option<Wrong> {
+    let public = written.console.public_url.as_ref()?;
+    let text = "`console.public_url` is plain HTTP to another machine: anyone on the network path can steal people's sessions, and \
+                approve as they";
+    let is_plain = public.value.starts_with("http:") && !url::is_safe(&public.value);
+    is_plain.then(|| insecure(&public.place, text.to_owned(), "use the `https://` URL of the console"))
+}
+
+/// Checks that roles come from a field that the issuer fills, not from a name.
+fn roles_that_anybody_chooses(written: &WrittenConfig) -> Vec<Wrong> {
+    const NAMES: [&str; 8] = ["sub", "iss", "jti", "name", "nickname", "preferred_username", "given_name", "email"];
+    let wrong = written.issuers.iter().filter_map(|issuer| {
+        let roles = issuer.roles.as_ref()?;
+        let [step] = roles.value.steps() else { return None };
+        let name = NAMES.into_iter().find(|name| name == step)?;
+        let text = format!(
+            "`issuer.{}.roles` is `{name}`, a name: whoever gets a token with the name `operator` or `approver` has that role",
+            issuer.name
+        );
+        let remedy = "name the field that lists a person's roles, such as `roles` or `realm_access.roles`";
+        Some(insecure(&roles.place, text, remedy))
+    });
+    wrong.collect()
 }

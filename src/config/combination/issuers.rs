@@ -24,6 +24,7 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
         wrong.extend(algorithms_that_do_not_fit(issuer));
         wrong.extend(short_secret(issuer));
         wrong.extend(opaque_subjects(issuer));
+        wrong.extend(audience_as_a_pattern(issuer));
         wrong.extend(authorities_without_tls(issuer));
         wrong.extend(written.issuers.iter().take(at).filter_map(|other| same_issuer(issuer, other)));
         wrong.extend(written.issuers.iter().take(at).filter_map(|other| same_kept_file(issuer, other)));
@@ -180,6 +181,18 @@ fn opaque_subjects(issuer: &WrittenIssuer) -> Option<Wrong> {
     let remedy = "have the issuer give each person one subject for good, which nobody can choose, all in one letter case; \
                   with such subjects `folded` compares as exactly";
     Some((Severity::Warning, subjects.place.clone(), fault.remedy(remedy)))
+}
+
+/// Checks that no audience looks as if it stood for several: it is compared as it is.
+fn audience_as_a_pattern(issuer: &WrittenIssuer) -> Option<Wrong> {
+    let audiences = issuer.audiences.as_ref()?;
+    let pattern = audiences.value.iter().find(|audience| audience.contains('*'))?;
+    let fault = SettingFault::new(format!(
+        "`issuer.{}.audience` contains `{}`: an audience is no pattern, and only a token with just this text would have it",
+        issuer.name,
+        pattern.escape_debug()
+    ));
+    Some(error(&audiences.place, fault.remedy("list each audience as the issuer writes it in `aud`")))
 }
 
 fn authorities_without_tls(issuer: &WrittenIssuer) -> Option<Wrong> {

@@ -39,7 +39,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         kind: SettingKind::Number { least: 2, most: 1_000_000, unit: "calls", slot: |w| &mut w.calls },
         absent: Absent::Means("1_024"),
         doc: "The maximum number of calls of an environment in progress at this gate. A caller may have as many as stay\n\
-              free for the others, alone half of them; further ones are refused with 503 for a moment.",
+              free for the others, alone half of them; further ones are refused with 503 for a moment. As many late answers,\n\
+              and at least 1,024, are waited for, shared alike; beyond a share, the outcome stays unknown.",
     },
     Setting {
         name: "refusals",

@@ -116,6 +116,6 @@ fn cookies_that_others_could_see_are_told() {
     };
     let public = CONSOLE.replace("127.0.0.1", "0.0.0.0");
     assert_eq!((warnings(CONSOLE), warnings(&public)), (0, 1));
-    assert_eq!(warnings(&format!("{public}public_url = \"http://sluice.example\"\n")), 1);
+    assert_eq!(warnings(&format!("{public}public_url = \"http://sluice.example\"\n")), 2);
     assert_eq!(warnings(&format!("{public}public_url = \"https://sluice.example\"\n")), 0);
 }

@@ -1,6 +1,7 @@
 //! Settings that are valid, and with which money or secrets are in danger.
 
 use super::*;
+use crate::base::finding::Severity;
 
 fn warned(text: &str, key: &str) -> Vec<String> {
     let reading = read_in(text, &[("seal.key", key)], &[]).unwrap();
@@ -39,8 +40,125 @@ fn an_upstream_that_is_the_gate_itself_is_told() {
         ("127.0.0.1:8080", "http://127.0.0.1:8081"),
         ("10.0.0.5:8443", "https://10.0.0.6:8443"),
         ("10.0.0.5:8443", "http://127.0.0.1:8443"),
-        ("127.0.0.1:0", "https://api.example.com"),
+        ("127.0.0.1:8443", "https://api.example.com"),
     ] {
         assert_eq!(with(listen, upstream), [""; 0], "{listen} {upstream}");
     }
+}
+
+/// What is an error with `--production`.
+fn insecure(text: &str) -> Vec<String> {
+    let findings = read_in(text, &[], &[]).unwrap().warnings.into_iter();
+    let insecure = findings.filter(|finding| finding.severity == Severity::Insecure);
+    insecure.map(|finding| format!("{} {}", finding.text, finding.remedy.unwrap())).collect()
+}
+
+#[test]
+fn settings_with_which_the_gate_hardly_works_are_told() {
+    for (added, told) in [
+        ("[follow]\nenabled = false\n", "`follow.enabled` is false"),
+        ("[store]\nwait_secs = 0\nseal_key = { file = \"seal.key\" }\n", "`store.wait_secs` is 0"),
+        ("[timeouts]\nhead_ms = 1\n", "`timeouts.head_ms` is 1"),
+        ("[timeouts]\nbody_ms = 99\n", "`timeouts.body_ms` is 99"),
+        ("[timeouts]\nclient_handshake_ms = 1\n", "`timeouts.client_handshake_ms` is 1"),
+        ("[timeouts]\ncommit_ms = 1\n", "`timeouts.commit_ms` is 1"),
+        ("[timeouts]\nconnect_ms = 1\n", "`timeouts.connect_ms` is 1"),
+        ("[timeouts]\ntls_handshake_ms = 1\n", "`timeouts.tls_handshake_ms` is 1"),
+        ("[timeouts]\nwrite_ms = 1\n", "`timeouts.write_ms` is 1"),
+        ("[timeouts]\nanswer_ms = 999\n", "`timeouts.answer_ms` is 999"),
+        ("[timeouts]\nclient_write_ms = 1\n", "`timeouts.client_write_ms` is 1"),
+        ("[limits]\nbody_bytes = 1\n", "`limits.body_bytes` is 1"),
+        ("[log]\nlevel = \"error\"\n", "`log.level` is `error`"),
+        ("[probes]\nlisten = \"127.0.0.1:0\"\n", "`probes.listen` has port 0"),
+    ] {
+        let [found] = insecure(&format!("{MINIMAL}{added}")).try_into().unwrap();
+        assert!(found.starts_with(told), "{found}");
+        // A simulator on this machine moves no money.
+        let trial = MINIMAL.replace("https://api.example.com", "http://127.0.0.1:1");
+        assert_eq!(insecure(&format!("{trial}{added}")), [""; 0], "{added}");
+    }
+    assert_eq!(insecure(MINIMAL), [""; 0]);
+    let fine = "[timeouts]\nhead_ms = 100\nanswer_ms = 1000\n[limits]\nbody_bytes = 1024\n[log]\nlevel = \"warn\"\n";
+    assert_eq!(insecure(&format!("{MINIMAL}{fine}")), [""; 0]);
+    let found = insecure(&MINIMAL.replace(":8080", ":0"));
+    assert!(found.len() == 1 && found[0].starts_with("`production.listen` has port 0"), "{found:?}");
+}
+
+#[test]
+fn a_console_in_the_clear_and_one_that_nobody_can_use_are_told() {
+    let people = "[issuer.people]\nissuer = \"p\"\naudience = [\"a\"]\nenvironments = []\nalgorithms = [\"RS256\"]\n\
+                  jwks_url = \"https://p.example/keys\"\n";
+    let with = |roles: &str, console: &str| {
+        let console = format!("[console]\nlisten = \"127.0.0.1:8083\"\nissuer = \"people\"\n{console}");
+        insecure(&format!("{MINIMAL}{}{people}roles = \"{roles}\"\n{console}", ISSUER.trim_start()))
+    };
+    assert_eq!(with("realm_access.roles", "public_url = \"https://sluice.example\"\n"), [""; 0]);
+    for here in ["http://127.0.0.1:8083", "http://localhost:8083", "http://[::1]:8083"] {
+        assert_eq!(with("roles", &format!("public_url = \"{here}\"\n")), [""; 0]);
+    }
+    for (roles, console, told) in [
+        ("roles", "public_url = \"http://sluice.example\"\n", "`console.public_url` is plain HTTP"),
+        ("roles", "session_idle_secs = 1\n", "`console.session_idle_secs` is 1"),
+        ("roles", "session_longest_secs = 59\n", "`console.session_longest_secs` is 59"),
+        ("roles", "oidc_renew_secs = 1\n", "`console.oidc_renew_secs` is 1"),
+        ("sub", "", "`issuer.people.roles` is `sub`"),
+        ("iss", "", "`issuer.people.roles` is `iss`"),
+        ("preferred_username", "", "`issuer.people.roles` is `preferred_username`"),
+    ] {
+        let [found] = with(roles, console).try_into().unwrap();
+        assert!(found.starts_with(told), "{found}");
+    }
+}
+
+#[test]
+fn an_upstream_that_is_no_payments_api_is_told() {
+    let with = |host: &str| insecure(&MINIMAL.replace("api.example.com", host));
+    for host in [
+        "169.254.169.254",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "[fd00:ec2::254]",
+        "100.100.100.200",
+        "metadata.google.internal",
+    ] {
+        let found = with(host);
+        assert!(
+            found.len() == 1 && found[0].starts_with("`production.upstream` is an address of"),
+            "{host}: {found:?}"
+        );
+    }
+    for host in ["api.example.com", "10.0.0.1", "192.168.1.1", "[fd00::1]", "metadata.example.com"] {
+        assert_eq!(with(host), [""; 0], "{host}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_any_case_is_refused() {
+    let store = |more: &str| format!("{MINIMAL}[store]\nseal_key = {{ file = \"seal.key\" }}\n{more}");
+    let told = |text: &str| {
+        let findings = read_in(text, &[], &[]).unwrap_err().into_iter().filter(|finding| finding.is_error());
+        findings.map(|f| format!("{} {}", f.place.unwrap(), f.text)).collect::<Vec<_>>()
+    };
+    let found = told(&store("all_nodes = [\"gate\", \"gate-2\", \"gate\"]\n"));
+    assert_eq!(found, ["6:13 `store.all_nodes` lists `gate` twice"]);
+    let found = told(&store("journal_copies = 2\n"));
+    assert_eq!(found, ["6:18 `store.journal_copies` has no effect: `store.kind` is not `redis`"]);
+    let redis = "kind = \"redis\"\nnode = \"a\"\nall_nodes = [\"a\", \"b\"]\njournal_copies = 3\n\
+                 [redis]\nurl = \"redis://127.0.0.1\"\n";
+    let found = told(&store(redis));
+    let fault = "`store.journal_copies` is 3, but `store.all_nodes` lists 2 gates: the Redis could never drop an entry";
+    assert_eq!(found, [format!("9:18 {fault}")]);
+    assert!(read_in(&store(&redis.replace("copies = 3", "copies = 2")), &[], &[]).is_ok());
+    let pattern = format!("{MINIMAL}{}", ISSUER.replace("[\"sluice\"]", "[\"sluice\", \"*\"]"));
+    let found = told(&pattern);
+    assert!(found.len() == 1 && found[0].contains("`issuer.main.audience` contains `*`"), "{found:?}");
+}
+
+#[test]
+fn a_limit_of_an_address_that_limits_nothing_is_told() {
+    let with = |limits: &str| warned(&format!("{MINIMAL}[limits]\n{limits}"), "a key");
+    assert_eq!(with("connections = 100\n"), [""; 0]);
+    assert_eq!(with("connections = 100\nconnections_per_peer = 50\n"), [""; 0]);
+    let [found] = with("connections = 100\nconnections_per_peer = 100\n").try_into().unwrap();
+    assert!(found.starts_with("`limits.connections_per_peer` (100) has no effect"), "{found}");
 }

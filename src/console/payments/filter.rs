@@ -111,7 +111,7 @@ impl PaymentFilter {
             }
             other => return Err(unknown_parameter(other)),
         }
-        Ok(())
+        in_order(self.from, self.until)
     }
 
     pub fn on<'f, 'b>(&'f self, book: &'b PaymentBook) -> FilteredBook<'f, 'b> {
@@ -245,9 +245,24 @@ pub(in crate::console) fn day(name: &str, text: &str, is_end: bool) -> Result<St
     Ok(StoreTime::of_micros(at.as_microsecond()))
 }
 
+/// Fails where no time lies between the two: an empty list would read as if nothing had happened.
+pub(in crate::console) fn in_order(from: Option<StoreTime>, until: Option<StoreTime>) -> Result<(), Violation> {
+    let is_empty = from.zip(until).is_some_and(|(from, until)| until <= from);
+    if is_empty { Err(wrong("until", "minimum", "a time after `from`")) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_ends_before_it_begins_is_refused() {
+        let at = |text: &str, is_end| Some(day("from", text, is_end).unwrap());
+        assert!(in_order(at("2026-11-30", false), at("2026-11-01", true)).is_err());
+        assert!(in_order(at("2026-11-30T08:00:00Z", false), at("2026-11-30T08:00:00Z", true)).is_err());
+        assert!(in_order(at("2026-11-30", false), at("2026-11-30", true)).is_ok());
+        assert!(in_order(at("2026-11-30", false), None).is_ok() && in_order(None, at("2026-11-01", true)).is_ok());
+    }
 
     #[test]
     fn a_text_is_found_in_any_case() {

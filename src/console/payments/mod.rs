@@ -49,7 +49,7 @@ use crate::stations::reply::{Code, Reply, error_json, ok_json};
 pub(super) use earlier::{EarlierQuery, JudgedHold, put_earlier};
 pub(super) use entry_money::money_of_entries;
 pub(super) use export::export;
-pub(super) use filter::day;
+pub(super) use filter::{day, in_order};
 pub(super) use statement::statement;
 
 const DEFAULT_LIMIT: usize = 50;

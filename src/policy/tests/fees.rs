@@ -91,6 +91,20 @@ fn a_wallet_that_takes_fees_is_a_destination() {
     let same = |fees: Value| asking("createOfframp", &offramp("10", fees), |asked| View::unvalued(asked).payment());
     assert_eq!(same(json!([fee("FLAT", "1")])), same(json!([fee("FLAT", "1")])));
     assert_ne!(same(json!([fee("FLAT", "1")])), same(json!([fee("FLAT", "2")])));
+    assert_eq!(same(json!([fee("FLAT", "1.50")])), same(json!([fee("FLAT", "1.5")])));
+    assert_ne!(same(json!([fee("FLAT", "10")])), same(json!([fee("FLAT", "1")])));
+    let [one, other] = [fee("FLAT", "1"), fee("PERCENTAGE", "2")];
+    assert_eq!(same(json!([one, other])), same(json!([other, one])));
+    // A fee of zero moves nothing.
+    for none in [json!([]), json!([fee("FLAT", "0.00")]), json!([fee("PERCENTAGE", "0")])] {
+        assert_eq!(same(none), same(json!([fee("FLAT", "0")])));
+    }
+    let with = |user: &str| {
+        let mut named = offramp("10", json!([]));
+        named["destination"]["userId"] = user.into();
+        asking("createOfframp", &named, |asked| View::unvalued(asked).payment())
+    };
+    assert_eq!(with(USER), same(json!([])), "the account belongs to its user");
 }
 
 #[test]

@@ -113,7 +113,8 @@ pub(super) fn name(value: Option<&Value>) -> Option<String> {
     is_name(text).then(|| text.to_owned())
 }
 
-pub(super) fn is_name(text: &str) -> bool {
+/// Whether a token may have this name: of a caller, a person or a role.
+pub fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(is_invisible)
 }
 

@@ -25,6 +25,11 @@ impl Metrics {
         self.all.answers_waited.with_label_values(&[environment.as_str()]).inc();
     }
 
+    /// A late answer is not waited for, because its caller has too many already.
+    pub fn late_answer_given_up(&self, environment: Environment) {
+        self.all.late_answers_given_up.with_label_values(&[environment.as_str()]).inc();
+    }
+
     /// Sets the bytes that slow callers hold, and counts the connections that were reset for it.
     pub fn buffered(&self, listener: &str, bytes: usize, resets: u64) {
         self.all.buffered.with_label_values(&[listener]).set(integer(bytes));

@@ -210,6 +210,8 @@ metrics! {
         "Connections reset because `limits.buffered_bytes` was full: the slowest of the address that held the most.";
     answers_waited: Counters "sluice_answers_waited_total" ["environment"]
         "Answers to writes that waited for `limits.answers_bytes`.";
+    late_answers_given_up: Counters "sluice_late_answers_given_up_total" ["environment"]
+        "Calls with an unknown outcome whose late answer is not waited for: their caller waited for too many.";
     unreadable: Counters "sluice_unreadable_requests_total" ["listener", "reason"]
         "Requests with an invalid framing or head, by reason.";
 

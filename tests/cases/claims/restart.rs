@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::{assert_again, named, pay, swap, told};
 use crate::support::shape::swap_record;
 use crate::support::{Act, Caller, Gate, Setup, Upstream};
@@ -141,6 +143,15 @@ fn two_gates_do_not_share_a_folder() {
     let second = || Setup::of(&upstream).set_raw("store", "wait_secs", "0");
     assert_refuses(second().set("store", "folder", store), &[store, "another process"]);
     assert_refuses(second().set("audit", "folder", audit), &[audit, "another process"]);
+    // A start that waits names what it waits for.
+    let waits = Setup::of(&upstream).set_raw("store", "wait_secs", "1").set("audit", "folder", audit);
+    let gate = Gate::spawn(waits);
+    assert_eq!(gate.wait_end().code(), Some(1));
+    let all = gate.log.all();
+    let waiting = |line: &&Value| line["message"].as_str().is_some_and(|text| text.starts_with("another process has"));
+    let line = all.iter().find(waiting).unwrap();
+    assert!(line["message"].as_str().unwrap().starts_with("another process has the audit log"), "{line}");
+    assert_eq!(line["folder"], audit, "{line}");
     assert_eq!(told(&swap().send(first.production())), "200 - executed");
     first.end().start();
 }

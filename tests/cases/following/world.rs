@@ -19,8 +19,8 @@ use sluice::base::keyed::OperandKey;
 use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::config::{BeliefConfig, CredentialConfig, CredentialSource, UnlistedMode};
-use sluice::journey::Egress;
 use sluice::journey::follow::{FollowPace, PaymentFollower};
+use sluice::journey::{Egress, LateAnswers};
 use sluice::ledger::{
     Commit, CommitError, JournalId, Keep, Kind, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, RecordKey,
     Sender, Step, StoreFault, WindowKey, WindowSpan,
@@ -343,7 +343,7 @@ impl FollowWorld {
             dates: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
             sending: TaskTracker::new(),
-            listening: TaskTracker::new(),
+            late_answers: LateAnswers::new(2, &TaskTracker::new(), &tokio::runtime::Handle::current()),
         };
         PaymentFollower::new(node, egress, self.in_force.clone(), pace)
     }

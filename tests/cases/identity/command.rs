@@ -108,4 +108,10 @@ fn what_cannot_be_made_is_said_with_what_to_do() {
         let (code, text) = run(&[&["token", "make", "--config", config.to_str().unwrap()], more].concat());
         assert!(code == Some(1) && text.contains(told), "{more:?}: {text}");
     }
+    for more in
+        [["--subject", ""], ["--subject", " "], ["--subject", "a\u{200b}b"], ["--requester", ""], ["--role", ""]]
+    {
+        let (code, text) = run(&[&["token", "make", "--config", config.to_str().unwrap()], &more[..]].concat());
+        assert!(code == Some(2) && text.contains("every gate refuses a token with this name"), "{more:?}: {text}");
+    }
 }

@@ -8,7 +8,7 @@ use http::header::HeaderValue;
 use sluice::adapters::credential::Credential;
 use sluice::base::keyed::OperandKey;
 use sluice::config::{BeliefConfig, CredentialConfig, UnlistedMode};
-use sluice::journey::Egress;
+use sluice::journey::{Egress, LateAnswers};
 use sluice::ledger::{JournalId, Keep, NodeId};
 use sluice::node::journalling::keep_bringing;
 use sluice::node::upkeep::{keep_sweeping, lapse};
@@ -111,7 +111,7 @@ pub fn model_node(
         dates: Arc::default(),
         runtime: tokio::runtime::Handle::current(),
         sending: TaskTracker::new(),
-        listening: TaskTracker::new(),
+        late_answers: LateAnswers::new(2, &TaskTracker::new(), &tokio::runtime::Handle::current()),
     };
     let work = vec![
         tokio::spawn(keep_bringing(books.clone(), vec![ENVIRONMENT])),

@@ -30,6 +30,8 @@ fn a_trial_is_signed_and_says_what_came_back() {
         code == 1 && text.contains("the configuration has no `[webhook.aprovals]`") && text.contains(": approvals"),
         "{text}"
     );
+    let (code, text) = run(&Setup::of(&upstream), "approvals");
+    assert!(code == 1 && text.contains("no `[webhook.approvals]`; it has no webhook"), "{text}");
     let (code, text) = run(&setup.set_raw("webhook.approvals", "timeout_ms", "0"), "approvals");
     assert!(code == 1 && text.contains("out of range"), "{text}");
 }

@@ -304,7 +304,37 @@ impl RedisStore {
         self.shards.connections()
     }
 
+    /// Returns a registered node that sealed its facts with another secret under the id of a key that this gate has, and that id;
+    /// `None` where the facts of any node open.
+    pub async fn sealed_otherwise(&self, environment: Environment) -> Result<Option<(NodeId, String)>, StoreFault> {
+        let (mut heard, mut other) = (self.heard_sealed(environment, "roll", &Words::default()).await?, None);
+        for member in heard.members.drain(..).filter(|member| !member.is_retired) {
+            let id = self.seals.id_of_facts(&member.told);
+            if self.seals.open_facts((environment, &member.node, &member.instance), member.told).is_some() {
+                return Ok(None);
+            }
+            other = other.or(id.map(|id| (member.node, id)));
+        }
+        Ok(other)
+    }
+
     async fn heard(
+        &self,
+        environment: Environment,
+        operation: &str,
+        words: &Words,
+    ) -> Result<HeartbeatReply, StoreFault> {
+        let mut heard = self.heard_sealed(environment, operation, words).await?;
+        for member in &mut heard.members {
+            let told = std::mem::take(&mut member.told);
+            let of = (environment, &member.node, member.instance.as_str());
+            member.told = self.seals.open_facts(of, told).unwrap_or_default();
+        }
+        Ok(heard)
+    }
+
+    /// Returns a reply in which the facts of the nodes are still sealed.
+    async fn heard_sealed(
         &self,
         environment: Environment,
         operation: &str,
@@ -347,7 +377,6 @@ impl RedisStore {
             let (run, acknowledges) = (told.text()?, told.text()?);
             let (is_retired, told) = (!told.text()?.is_empty(), told.text()?);
             let acknowledges = acknowledges.parse().ok().map(StoreTime::of_micros);
-            let told = self.seals.open_facts((environment, &node, &instance), told).unwrap_or_default();
             members.push(Member { node, instance, beat, highest, kept, own, run, acknowledges, is_retired, told });
         }
         members.sort_by(|one, other| one.node.cmp(&other.node));
