@@ -148,7 +148,7 @@ impl Unfreeze {
     /// Lists what is still frozen in the environment; nothing where the console does not answer any more.
     fn still_frozen(&self) -> String {
         let Ok((200, answer)) = self.way.send(&ConsoleCall::get("freezes")) else { return String::new() };
-        let freezes = answer["freezes"].as_array().into_iter().flatten();
+        let freezes = answer.get("freezes").and_then(Value::as_array).into_iter().flatten();
         let of_it = freezes.filter(|freeze| freeze["environment"] == self.environment.as_str());
         of_it.map(|freeze| format!("Still frozen: {}\n", freeze_line(freeze))).collect()
     }

@@ -86,7 +86,7 @@ impl PaymentIndex {
         // What was written since must be in the book.
         let is_current = read.unread.iter().all(|part| part.lower.is_none());
         let span = read.book.span_of(key).filter(|_| is_current);
-        let known = |span: EntrySpan| EntrySpan { begin: span.begin.filter(|_| read.is_complete()), ..span };
+        let known = |span: EntrySpan| EntrySpan { begin: span.begin.filter(|_| read.has_whole_journal()), ..span };
         Ok(span.map(known))
     }
 
@@ -163,9 +163,14 @@ impl PaymentIndex {
 }
 
 impl ReadBook {
-    /// Whether the whole journal is in the book, and begins with the first entry.
+    /// Whether every line of the journal that is on disk is in the book.
+    fn has_whole_journal(&self) -> bool {
+        self.unread.is_empty() && self.book.dropped_before.is_none()
+    }
+
+    /// Whether every payment is in the book: the whole journal, which begins with the first entry.
     pub fn is_complete(&self) -> bool {
-        self.unread.is_empty() && self.book.dropped_before.is_none() && self.begins.is_none()
+        self.has_whole_journal() && self.begins.is_none()
     }
 
     /// Whether reading goes on.
