@@ -112,6 +112,12 @@ pub trait Store: fmt::Debug + Send + Sync {
         }
     }
 
+    /// Returns when the store learned last that a payment to a destination was executed; `None` if it knows no such payment.
+    async fn last_paid(&self, environment: Environment) -> Result<Option<StoreTime>, StoreFault> {
+        let latest = IndexPart { backwards: true, behind: None, count: 1 };
+        Ok(self.part(environment, Index::Paid, latest).await?.first().map(|(at, _)| *at))
+    }
+
     /// Returns the due time of a member, if the index contains it.
     async fn member(
         &self,

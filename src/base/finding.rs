@@ -89,6 +89,16 @@ pub fn nearest<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> O
     near.filter(|(distance, name)| *distance <= name.len().div_ceil(3).max(1)).map(|(_, name)| name)
 }
 
+/// Returns some known names, the nearest first, whatever the case of their letters.
+pub fn nearest_few<'n>(written: &str, known: impl IntoIterator<Item = &'n str>, count: usize) -> Vec<&'n str> {
+    let written = written.to_lowercase();
+    let far = |name: &&str| strsim::damerau_levenshtein(&written, &name.to_lowercase());
+    let mut names: Vec<&str> = known.into_iter().collect();
+    names.sort_by_cached_key(|name| (far(name), name.to_owned()));
+    names.truncate(count);
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +110,6 @@ mod tests {
         assert_eq!(nearest("limit", known), None);
         assert_eq!(nearest("body_limit_byte", known), Some("body_limit_bytes"));
         assert_eq!(nearest("quux", known), None);
+        assert_eq!(nearest_few("UPSTREAN", known, 2), ["upstream", "listen"]);
     }
 }

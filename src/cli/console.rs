@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::output::OutputFormat;
-use super::{ExitReason, Sources, print, read_config};
+use super::{ExitReason, Sources, print, read_config_text, world};
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
 use crate::base::visible::visible_lines;
 use crate::cli::complain;
+use crate::config::console_place;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest time to read one stream; the console ends a stream earlier than this.
@@ -198,15 +199,17 @@ impl ConsoleOptions {
             return Ok(url.trim_end_matches('/').to_owned());
         }
         let file = Sources { config: self.config.clone(), schemas: None }.config_file();
-        let reading = read_config(&file).map_err(|findings| {
+        // Nothing else of the configuration is needed, so nothing else may prevent a freeze.
+        let text = read_config_text(&file);
+        let place = text.and_then(|text| console_place(&text, &file.display().to_string(), &world()));
+        let place = place.map_err(|findings| {
             let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
             anyhow!(
                 "name the console with `--console URL` or SLUICE_CONSOLE, or correct its configuration:\n{}",
                 lines.join("\n")
             )
         })?;
-        let console = reading.config.console;
-        console.as_ref().map(|console| address(console.listen, console.tls.is_some())).ok_or_else(|| {
+        place.map(|console| address(console.listen, console.is_tls)).ok_or_else(|| {
             anyhow!("`{}` has no `[console]` section: add one, or name a console with `--console URL`", file.display())
         })
     }

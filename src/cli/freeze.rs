@@ -9,6 +9,7 @@ use super::output::{TableColumn, text_at};
 use super::pages::{EnvironmentArg, list_as_table};
 use super::sign::{SigningPlace, WantedAct};
 use crate::base::ids::Environment;
+use crate::base::visible::visible;
 use crate::people::signed_act::PersonAct;
 use crate::policy::SignableAct;
 use crate::stations::claim::Freeze;
@@ -92,9 +93,23 @@ impl FreezeArgs {
         self.way.ask(&ConsoleCall::post("freezes", body), |answer| {
             let freeze = answer.get("freeze").unwrap_or(&Value::Null);
             let words = if answer["changed"] == true { "Frozen" } else { "Already frozen" };
-            format!("{words}: {}\n", freeze_line(freeze))
+            format!("{words}: {}\n{}", freeze_line(freeze), unmet_in_words(&answer["caller"]))
         })
     }
+}
+
+/// Warns where no call of a frozen caller is known: its name may be a mistake.
+fn unmet_in_words(caller: &Value) -> String {
+    if caller["known"] != false {
+        return String::new();
+    }
+    let since = caller["since"].as_str().map_or_else(String::new, |since| format!(" since {}", visible(since)));
+    let nearest: Vec<_> = caller["nearest"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let nearest = match nearest.as_slice() {
+        [] => String::new(),
+        names => format!(" Known callers: {}.", visible(&names.join(", "))),
+    };
+    format!("No call of this caller is known{since}: check the name, with the case of its letters.{nearest}\n")
 }
 
 impl Unfreeze {
@@ -126,8 +141,16 @@ impl Unfreeze {
                 );
             }
             let words = if answer["changed"] == true { "Unfrozen" } else { "Not frozen" };
-            format!("{words}: {environment}, {scope}\n")
+            format!("{words}: {environment}, {scope}\n{}", self.still_frozen())
         })
+    }
+
+    /// Lists what is still frozen in the environment; nothing where the console does not answer any more.
+    fn still_frozen(&self) -> String {
+        let Ok((200, answer)) = self.way.send(&ConsoleCall::get("freezes")) else { return String::new() };
+        let freezes = answer.get("freezes").and_then(Value::as_array).into_iter().flatten();
+        let of_it = freezes.filter(|freeze| freeze["environment"] == self.environment.as_str());
+        of_it.map(|freeze| format!("Still frozen: {}\n", freeze_line(freeze))).collect()
     }
 }
 
@@ -135,9 +158,8 @@ impl Freezes {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
         self.way.ask_for_rows(&ConsoleCall::get("freezes"), Some("freezes"), |answer| {
             let lines = list_as_table(answer, "freezes", &FREEZE_COLUMNS, "Nothing is frozen.");
-            let stops = answer["stops"].as_array().into_iter().flatten().filter_map(|stop| stop["text"].as_str());
-            let stops: String = stops.map(|text| format!("No money moves: {text}\n")).collect();
-            format!("{stops}{lines}")
+            let doubts: String = answer["freezes"].as_array().into_iter().flatten().filter_map(lost_in_words).collect();
+            format!("{lines}{doubts}")
         })
     }
 }
@@ -159,6 +181,20 @@ fn freeze_line(freeze: &Value) -> String {
     let scope = scope_in_words(freeze.get("scope").unwrap_or(&Value::Null));
     let said = lift_in_words(freeze);
     format!("{}, {scope}, since {}, by {}: {}{said}", text("environment"), text("at"), text("by"), text("reason"))
+}
+
+/// Says from when on the payments of a restored store must be compared, before money is opened.
+fn lost_in_words(freeze: &Value) -> Option<String> {
+    let last = freeze.get("lastPaid")?;
+    let environment = visible(freeze.get("environment")?.as_str()?);
+    let (known, since) = match last.as_str() {
+        Some(at) => (format!("the last payment that the store knows was executed by {}", visible(at)), "since"),
+        None => ("the store knows no payment".to_owned(), "ever"),
+    };
+    Some(format!(
+        "{environment}: {known}. Before you open money, compare what the payments API has paid {since}: `sluice requests show \
+         --environment {environment} ID` says whether the store knows a payment.\n"
+    ))
 }
 
 /// Says whether one of two people wants to lift the freeze.

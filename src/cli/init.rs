@@ -101,17 +101,43 @@ fn start(arguments: &InitArgs) -> anyhow::Result<String> {
         let token = arguments.to.with_file_name(format!("{environment}.token"));
         write_new(&token, PLACEHOLDER).with_context(|| format!("`{}` cannot be written", token.display()))?;
     }
-    Ok(format!(
-        "Wrote `{file}`.\n{keys}\n{policies_are} `{policies}`.\n\n\
-         Next:\n  \
-         1. Set your upstreams in `[production]` and `[sandbox]`, and put the tokens that they gave you into\n     \
-         `production.token` and `sandbox.token` beside it; or delete a section that you do not use.\n  \
-         2. Set the issuer of your tokens in `[issuer.main]`, with its keys instead of the secret.\n  \
-         3. sluice check --config {file}\n  \
-         4. sluice store create --config {file}\n     \
-         once for an installation: it creates the store of production.\n  \
-         5. sluice serve --config {file}\n"
-    ))
+    let steps: String = (1..).zip(next_steps(arguments)).map(|(nth, step)| format!("  {nth}. {step}\n")).collect();
+    Ok(format!("Wrote `{file}`.\n{keys}\n{policies_are} `{policies}`.\n\nNext:\n{steps}"))
+}
+
+/// Returns what is left to do, by what the command line said.
+fn next_steps(arguments: &InitArgs) -> Vec<String> {
+    let file = arguments.to.display();
+    let is_for_production = arguments.production_upstream.is_some();
+    let upstreams = match (&arguments.production_upstream, &arguments.sandbox_upstream) {
+        (Some(_), Some(_)) => None,
+        (Some(_), None) => Some("Set the upstream of `[sandbox]`, or delete that section."),
+        (None, Some(_)) => Some("Set the upstream of `[production]`, or delete that section."),
+        (None, None) => {
+            Some("Set your upstreams in `[production]` and `[sandbox]`, or delete a section that you do not use.")
+        }
+    };
+    let issuer = "Set the issuer of your tokens in `[issuer.main]`, with its keys instead of the secret.";
+    let check = if is_for_production { "sluice check --production --config" } else { "sluice check --config" };
+    let steps = [
+        upstreams.map(str::to_owned),
+        Some(
+            "Put the tokens that upstream gave you into `production.token` and `sandbox.token` beside it.".to_owned(),
+        ),
+        arguments.jwks_url.is_none().then(|| issuer.to_owned()),
+        Some(
+            "Switch on `[console]`: there people approve calls that the policies hold, freeze money, and open it again.\n     \
+             Nobody can without it."
+                .to_owned(),
+        ),
+        Some(format!("{check} {file}")),
+        Some(format!(
+            "sluice store create --config {file}\n     once for an installation: it creates the store of production. Keep the id that it \
+             shows as\n     `store.installation`."
+        )),
+        Some(format!("sluice serve --config {file}")),
+    ];
+    steps.into_iter().flatten().collect()
 }
 
 /// Returns the settings that the command line chose, as TOML.
@@ -204,7 +230,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("sluice.toml");
         let arguments = |force| arguments(&output, &if force { vec!["--force"] } else { vec![] });
-        assert!(start(&arguments(false)).unwrap().contains("sluice check"));
+        let said = start(&arguments(false)).unwrap();
+        for step in
+            ["1. Set your upstreams", "3. Set the issuer", "4. Switch on `[console]`", "5. sluice check --config"]
+        {
+            assert!(said.contains(step), "{step}: {said}");
+        }
+        assert!(said.contains("`store.installation`"), "{said}");
         let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
         // Whether to seal the store, to sign the audit log and whose tokens to take is decided when real upstreams are set.
         let [seal, sign, tokens] = found.as_slice() else { panic!("{found:?}") };
@@ -249,6 +281,9 @@ mod tests {
         ];
         let said = start(&arguments(&output, &options)).unwrap();
         assert!(said.contains("seal.key") && said.contains("checkpoint.pem.pub"), "{said}");
+        // Upstreams and issuer are set.
+        assert!(said.contains("1. Put the tokens") && said.contains("2. Switch on `[console]`"), "{said}");
+        assert!(said.contains("3. sluice check --production") && !said.contains("instead of the secret"), "{said}");
         let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
         assert!(found.is_empty(), "{found:?}");
         for secret in [SEAL_KEY, CHECKPOINT_KEY] {

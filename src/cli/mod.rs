@@ -337,6 +337,10 @@ pub fn read_schemas(folder: &Path) -> Result<SchemaFiles, Finding> {
 }
 
 fn read_config(file: &Path) -> Result<config::ConfigReading, Vec<Finding>> {
+    config::parse_config(&read_config_text(file)?, &file.display().to_string(), &world())
+}
+
+fn read_config_text(file: &Path) -> Result<String, Vec<Finding>> {
     let name = file.display().to_string();
     let text = read_regular(file).map_err(|error| {
         vec![
@@ -344,9 +348,7 @@ fn read_config(file: &Path) -> Result<config::ConfigReading, Vec<Finding>> {
                 .remedy("name the file with `--config FILE`, or write a first configuration with `sluice init`"),
         ]
     })?;
-    let text =
-        String::from_utf8(text).map_err(|_| vec![Finding::error(&name, "the configuration is not UTF-8 text")])?;
-    config::parse_config(&text, &name, &world())
+    String::from_utf8(text).map_err(|_| vec![Finding::error(&name, "the configuration is not UTF-8 text")])
 }
 
 fn in_folder(folder: Option<&Path>, findings: Vec<Finding>) -> Vec<Finding> {

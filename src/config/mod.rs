@@ -9,6 +9,7 @@
 
 mod belief;
 mod combination;
+mod console_place;
 mod document;
 mod environment;
 mod fault;
@@ -34,6 +35,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use belief::{BeliefConfig, UnlistedMode};
+pub use console_place::{ConsolePlace, console_place};
 pub use in_force::SettingInForce;
 pub use longest_write::{LongestWrite, QuietTime};
 pub use meant::{

@@ -120,7 +120,7 @@ pub(super) static ACTS: [Act; 53] = [
     .taking("recoverRequest"),
     get("showMoney", "Show whether money can move", "/sluice/v1/money", ANY_ROLE, with_state!(freezes::money)),
     get("listFreezes", "List freezes", "/sluice/v1/freezes", ANY_ROLE, with_state!(freezes::list)),
-    post("freeze", "Freeze money", "/sluice/v1/freezes", OPERATOR, with_state!(freezes::freeze))
+    post("freeze", "Freeze money", "/sluice/v1/freezes", OPERATOR, with_server!(freezes::freeze))
         .taking("freezeRequest"),
     post("lift", "Lift a freeze", "/sluice/v1/freezes/lift", OPERATOR, with_state!(freezes::lift))
         .taking("liftRequest"),

@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::payments::known_callers;
 use super::render;
 use super::request::{ActRequest, done_unread, environment as served, store_failed, violated};
+use super::server::ConsoleServer;
 use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
+use crate::base::finding::nearest_few;
 use crate::base::ids::Environment;
 use crate::catalog::Violation;
 use crate::ledger::StoreFault;
@@ -16,6 +19,9 @@ use crate::people::signed_act::PersonAct;
 use crate::stations::claim::Freeze;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
+/// How many known callers are named beside one that is not known.
+const MAX_NEAREST: usize = 3;
+
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     if let Some((name, _)) = asked.query.first() {
         return violated(vec![render::unknown_parameter(name)]);
@@ -24,11 +30,27 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         Ok(all) => {
             let roles: Vec<&str> = asked.person.roles().collect();
             let is_shown = |one: &&StandingFreeze| inside.shows_freeze(&roles, one.environment, &one.freeze);
-            let freezes: Vec<Value> = all.iter().filter(is_shown).map(render::freeze).collect();
+            let mut freezes = Vec::new();
+            for one in all.iter().filter(is_shown) {
+                match with_last_paid(inside, one).await {
+                    Ok(freeze) => freezes.push(freeze),
+                    Err(fault) => return store_failed(inside, &fault),
+                }
+            }
             ok_json(200, &json!({ "freezes": freezes }))
         }
         Err(fault) => store_failed(inside, &fault),
     }
+}
+
+/// Returns the JSON of a freeze; where the store may have lost payments, with the time of the last one that it knows.
+async fn with_last_paid(inside: &ConsoleState, standing: &StandingFreeze) -> Result<Value, StoreFault> {
+    let mut freeze = render::freeze(standing);
+    if let (Freeze::Restored, Some(members)) = (&standing.freeze, freeze.as_object_mut()) {
+        let last = inside.node.store.last_paid(standing.environment).await?;
+        members.insert("lastPaid".to_owned(), last.map_or(Value::Null, render::moment));
+    }
+    Ok(freeze)
 }
 
 /// Says whether money can move at this gate, and if not why. This needs no store.
@@ -39,7 +61,8 @@ pub(super) async fn money(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     ok_json(200, &json!(inside.readiness.money()))
 }
 
-pub(super) async fn freeze(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+pub(super) async fn freeze(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let inside = &server.inside;
     let (environment, what, reason) = match parse_freeze(inside, &asked.body) {
         Ok(wanted) => wanted,
         Err(violation) => return violated(vec![violation]),
@@ -53,14 +76,32 @@ pub(super) async fn freeze(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         Ok(changed) => changed,
         Err(fault) => return store_failed(inside, &fault),
     };
-    match operate::standing(node, environment, what).await {
+    match operate::standing(node, environment, what.clone()).await {
         Ok(standing) => {
             let freeze = standing.as_ref().map(render::freeze);
-            ok_json(if changed { 201 } else { 200 }, &json!({ "changed": changed, "freeze": freeze }))
+            let caller = acquaintance(server, asked, environment, &what).await;
+            ok_json(if changed { 201 } else { 200 }, &json!({ "changed": changed, "freeze": freeze, "caller": caller }))
         }
         Err(fault) if changed => done_unread(inside, &fault),
         Err(fault) => store_failed(inside, &fault),
     }
+}
+
+/// Says whether any call of a frozen caller is known, and the nearest names that are: a caller may be new, or its name a
+/// mistake. `None` where the freeze is of no caller, or nobody knows now.
+async fn acquaintance(
+    server: &ConsoleServer,
+    asked: &ActRequest,
+    environment: Environment,
+    what: &Freeze,
+) -> Option<Value> {
+    let (Freeze::Caller(owner) | Freeze::Reads(owner)) = what else { return None };
+    let known = known_callers(server, &asked.person, environment).await?;
+    let name = owner.to_string();
+    let is_known = known.names.contains(&name);
+    let nearest = nearest_few(&name, known.names.iter().map(String::as_str), MAX_NEAREST);
+    let nearest = if is_known { Vec::new() } else { nearest };
+    Some(json!({ "known": is_known, "since": known.since.map(render::moment), "nearest": nearest }))
 }
 
 pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {

@@ -12,6 +12,7 @@
 //! | `held_answer` | large answers, whose memory counts until they are written |
 //! | `form`, `page` | query parsing: form-encoded values, and paging |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
+//! | `named_call` | the call that a path names, and the answer where the store has no record of it |
 //! | `oidc`, `provider` | sign-in at an OpenID provider |
 //! | `pass_tables` | the largest amounts that the policies let pass, and the room for sets that are tried |
 //! | `payment_index`, `payments` | the newest payments in memory; lists, sums and exports of them |
@@ -49,6 +50,7 @@ mod history;
 mod history_export;
 mod history_query;
 mod holds;
+mod named_call;
 mod nodes;
 mod oidc;
 mod page;

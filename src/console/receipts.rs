@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::history::numbers_of_claim;
 use super::holds;
+use super::named_call::claim_key;
 use super::person::{Person, Role};
 use super::request::{ActRequest, environment as served, store_failed};
-use super::requests;
 use super::server::ConsoleServer;
 use crate::adapters::audit::{EntryNumbers, NoReceipt};
 use crate::audit::{EntryKind, split_steps};
@@ -53,7 +53,7 @@ pub(super) async fn of_payment(server: &ConsoleServer, asked: &ActRequest) -> Re
     let inside = &server.inside;
     let unknown =
         || error_json(Code::RequestNotFound, "the audit log of this node has no entries of this request.", None);
-    let Some(key) = requests::key(inside, asked) else { return unknown() };
+    let Some(key) = claim_key(inside, asked) else { return unknown() };
     let of_claim = (key.environment, key.name.clone());
     let found = numbers_of_claim(server, asked, of_claim, &|entry| is_of(entry, &OF_PAYMENTS), &|_| false).await;
     let numbers = match found {

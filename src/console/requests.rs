@@ -2,17 +2,18 @@
 
 use serde_json::{Value, json};
 
+use super::named_call::{claim_key, unrecorded};
 use super::page::PageParameters;
 use super::person::{Person, Role};
 use super::render;
 use super::render::{name_of, shown_as};
-use super::request::{ActRequest, environment as served, store_failed, violated};
+use super::request::{ActRequest, store_failed, violated};
 use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
 use super::view::sent_in_words;
 use crate::base::ids::Environment;
 use crate::catalog::Violation;
-use crate::ledger::{Content, Index, Kind, Record, RecordKey, StoreFault};
+use crate::ledger::{Content, Index, Record, RecordKey, StoreFault};
 use crate::node::operate;
 use crate::node::operate::{Resolution, Resolved, Unresolved};
 use crate::node::sign_act::SaidWord;
@@ -32,13 +33,13 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
 }
 
 pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
-    let Some(key) = key(inside, asked) else { return unknown() };
+    let Some(key) = claim_key(inside, asked) else { return unrecorded(inside, asked).await };
     let node = &inside.node;
     match node.find(&key).await {
         Ok(Some((_, claim)))
             if !inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject) =>
         {
-            unknown()
+            unrecorded(inside, asked).await
         }
         Ok(Some((record, claim))) => {
             let mut request = match rendered(inside, &key, &record, &claim).await {
@@ -52,7 +53,7 @@ pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         }
         Ok(None) => match node.store.read(&key).await {
             Ok((Some(record), _)) if record.content == Content::Spent => ok_json(200, &render::spent(&key)),
-            Ok(_) => unknown(),
+            Ok(_) => unrecorded(inside, asked).await,
             Err(fault) => store_failed(inside, &fault),
         },
         Err(fault) => store_failed(inside, &fault),
@@ -78,7 +79,7 @@ async fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim
 }
 
 pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply {
-    let Some(key) = key(inside, asked) else { return unknown() };
+    let Some(key) = claim_key(inside, asked) else { return unrecorded(inside, asked).await };
     if let Some(record) = asked.body.get("record")
         && let Some(violations) = not_in_form(inside, &key, record).await
     {
@@ -88,7 +89,7 @@ pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply 
     if let Ok(Some((_, claim))) = inside.node.find(&key).await
         && !inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject)
     {
-        return unknown();
+        return unrecorded(inside, asked).await;
     }
     let signature = match sent_signature(asked) {
         Ok(signature) => signature,
@@ -102,24 +103,22 @@ pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply 
         Ok(Resolved::Absent) => ok_json(200, &json!({ "state": "absent", "missing": 0 })),
         Ok(Resolved::Abandoned) => ok_json(200, &json!({ "state": "abandoned", "missing": 0 })),
         Ok(Resolved::SaidOnce) => ok_json(202, &json!({ "state": "unknown", "missing": 1 })),
-        Err(Unresolved::Unsigned(why)) => unsigned(inside, &why),
-        Err(why) => not_resolved(&why),
+        Err(why) => not_resolved(inside, asked, &why).await,
     }
 }
 
 /// Returns the act of a person's word on a call as it stands; `None` where it is not known, or not shown to the person.
 pub(super) async fn resolving(inside: &ConsoleState, asked: &ActRequest) -> Result<(Environment, PersonAct), Reply> {
-    let Some(key) = key(inside, asked) else { return Err(unknown()) };
+    let Some(key) = claim_key(inside, asked) else { return Err(unrecorded(inside, asked).await) };
     match inside.node.find(&key).await {
         Ok(Some((_, claim)))
             if inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject) => {}
-        Ok(_) => return Err(unknown()),
+        Ok(_) => return Err(unrecorded(inside, asked).await),
         Err(fault) => return Err(store_failed(inside, &fault)),
     }
     match operate::resolving(&inside.node, &key, resolution(&asked.body)).await {
         Ok(act) => Ok((key.environment, act)),
-        Err(Unresolved::Unsigned(why)) => Err(unsigned(inside, &why)),
-        Err(why) => Err(not_resolved(&why)),
+        Err(why) => Err(not_resolved(inside, asked, &why).await),
     }
 }
 
@@ -132,13 +131,13 @@ fn resolution(body: &Value) -> Resolution<'_> {
     }
 }
 
-fn not_resolved(why: &Unresolved) -> Reply {
+async fn not_resolved(inside: &ConsoleState, asked: &ActRequest, why: &Unresolved) -> Reply {
     let not_in_doubt = |state: &str| {
         let message = format!("the outcome of this call is not unknown: it is `{state}`. Nothing was changed.");
         error_json(Code::NotInDoubt, &message, Some(json!({ "state": state })))
     };
     match why {
-        Unresolved::NoSuchClaim => unknown(),
+        Unresolved::NoSuchClaim => unrecorded(inside, asked).await,
         Unresolved::NotInDoubt(state) => not_in_doubt(state),
         Unresolved::Refused(ResolveRefusal::NotInDoubt) => not_in_doubt("changing"),
         Unresolved::Refused(ResolveRefusal::TooEarly(from)) => {
@@ -170,7 +169,7 @@ fn not_resolved(why: &Unresolved) -> Reply {
             let expected = "the record of this call, with the same amount, source and destination";
             violated(vec![Violation::new("/record", "const", expected)])
         }
-        Unresolved::Unsigned(_) => error_json(Code::StoreUnavailable, "the store does not answer at the moment.", None),
+        Unresolved::Unsigned(why) => unsigned(inside, why),
     }
 }
 
@@ -182,19 +181,6 @@ async fn not_in_form(inside: &ConsoleState, key: &RecordKey, record: &Value) -> 
     let violations = operation.success()?.contract.violations(record);
     let inside = |violation: Violation| Violation { pointer: format!("/record{}", violation.pointer), ..violation };
     (!violations.is_empty()).then(|| violations.into_iter().map(inside).collect())
-}
-
-fn unknown() -> Reply {
-    let message =
-        "this call is not known: the gate never got it, or it was certainly not executed and may be sent again.";
-    error_json(Code::RequestNotFound, message, None)
-}
-
-/// Returns the key of the claim that a path names.
-pub(super) fn key(inside: &ConsoleState, asked: &ActRequest) -> Option<RecordKey> {
-    let [environment, request, ..] = asked.path.as_slice() else { return None };
-    let environment = served(inside, environment)?;
-    Some(RecordKey { environment, kind: Kind::Claim, name: name_of(request)? })
 }
 
 const STATES: [(&str, Index); 2] = [("unknown", Index::Unknown), ("sending", Index::Sending)];

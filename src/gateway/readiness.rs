@@ -94,6 +94,17 @@ impl Readiness {
         }
     }
 
+    /// Sets the metric of each reason in each served environment.
+    pub fn tell_reasons(&self) {
+        let reasons = self.reasons();
+        for environment in self.upstreams.iter().map(|upstream| upstream.environment().as_str()) {
+            for name in StopReason::ALL.map(StopReason::as_str) {
+                let stops = |(reason, of): &ReasonKey| *reason == name && of.is_none_or(|one| one == environment);
+                self.node.metrics.money_closed(environment, name, reasons.iter().any(stops));
+            }
+        }
+    }
+
     /// Returns whether money could move now, and if not why and since when.
     pub fn money(&self) -> MoneyReadiness {
         let mut stops = self.read_stops();

@@ -81,6 +81,7 @@ impl Probes {
     fn metrics(&self) -> Result<Vec<u8>, prometheus::Error> {
         // These metrics change by themselves and are updated for each scrape.
         self.readiness.keyring.tell_ages();
+        self.readiness.tell_reasons();
         self.metrics.audit_up(self.readiness.node.audit.is_well());
         self.metrics.process(machine::usage());
         self.metrics.text()

@@ -145,6 +145,10 @@ impl Metrics {
         self.all.keys_age.with_label_values(&[issuer]).set(integer(age.as_secs()));
     }
 
+    pub fn keys_known(&self, issuer: &str, are_known: bool) {
+        self.all.keys_known.with_label_values(&[issuer]).set(i64::from(are_known));
+    }
+
     pub fn keys_fetched(&self, issuer: &str, outcome: &str) {
         self.all.keys_fetches.with_label_values(&[issuer, outcome]).inc();
     }
@@ -240,6 +244,10 @@ impl Metrics {
 
     pub fn clock_doubted(&self, environment: &str, is_doubted: bool) {
         self.all.clock_doubted.with_label_values(&[environment]).set(i64::from(is_doubted));
+    }
+
+    pub fn money_closed(&self, environment: &str, reason: &str, is_closed: bool) {
+        self.all.money_closed.with_label_values(&[environment, reason]).set(i64::from(is_closed));
     }
 
     pub fn fence_closed(&self, environment: &str, is_closed: bool) {

@@ -317,6 +317,7 @@ interface Freeze {
   by?: string;
   at: string;
   saidUnfrozen?: string;
+  lastPaid?: string | null;
 }
 
 /** Why this gate moves no money. */

@@ -37,6 +37,7 @@ mod hostile;
 mod identity;
 mod joining;
 mod long_work;
+mod links;
 mod lying_witness;
 mod managed;
 mod memory;

@@ -3,11 +3,13 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use sluice::node::StopReason;
 
 use super::claims::swap;
 use super::console::{ask, console, operator};
+use super::identity::fetched_from;
 use crate::support::clock::wait_until;
-use crate::support::{Answer, Gate, Setup, Upstream, get};
+use crate::support::{Act, Answer, Gate, Setup, Upstream, get};
 
 /// The status, and each reason with the environment that it stops, if it stops one alone.
 fn money(gate: &Gate) -> (u16, Vec<(String, Option<String>)>) {
@@ -34,6 +36,23 @@ fn wait_for(gate: &Gate, expected: &(u16, Vec<(String, Option<String>)>)) {
         last = Some(money(gate));
         last.as_ref() == Some(expected)
     });
+    is_in_the_metric(gate, expected);
+}
+
+/// Every reason has its series in each environment: 1 where it stops money there, otherwise 0.
+fn is_in_the_metric(gate: &Gate, (_, stops): &(u16, Vec<(String, Option<String>)>)) {
+    let text = gate.probe("/metrics").text();
+    let has_sandbox = text.contains("sluice_money_closed{environment=\"sandbox\"");
+    for environment in [Some("production"), has_sandbox.then_some("sandbox")].into_iter().flatten() {
+        for reason in StopReason::ALL {
+            let is_it = |(name, of): &(String, Option<String>)| {
+                name == reason.as_str() && of.as_deref().is_none_or(|one| one == environment)
+            };
+            let value = u8::from(stops.iter().any(is_it));
+            let line = format!("\nsluice_money_closed{{environment=\"{environment}\",reason=\"{reason}\"}} {value}\n");
+            assert!(text.contains(&line), "{line}");
+        }
+    }
 }
 
 fn act(gate: &Gate, path: &str, scope: Value) -> Answer {
@@ -96,4 +115,17 @@ fn a_gate_that_ends_moves_no_money() {
     assert_eq!(gate.probe("/readyz").status, 503);
     gate.signal("TERM");
     gate.wait_end();
+}
+
+/// No traffic is needed to learn of it: a gate without keys is out of the load balancer.
+#[test]
+fn keys_that_were_never_fetched_stop_money_and_are_in_the_metrics() {
+    let (upstream, dead) = (Upstream::start(), Upstream::start());
+    dead.always(Act::silence().close());
+    let gate = fetched_from(Setup::of(&upstream), &dead).start();
+    wait_for(&gate, &stopped("keys-unknown", None));
+    assert_eq!(gate.probe("/readyz").status, 503);
+    let text = gate.probe("/metrics").text();
+    assert!(text.contains("\nsluice_keys_known{issuer=\"second\"} 0\n"), "{text}");
+    assert!(text.contains("\nsluice_keys_known{issuer=\"main\"} 1\n"), "{text}");
 }

@@ -148,8 +148,11 @@ impl Keyring {
         trusted.iter().filter(|t| t.keys.is_none()).map(|t| t.rules.name.to_string()).collect()
     }
 
-    /// Sets the metric of the keys' age; keys that cannot change have no age.
+    /// Sets the metrics of the keys: whether they are known, and their age; keys that cannot change have no age.
     pub fn tell_ages(&self) {
+        for trusted in self.trusted.load().iter() {
+            self.metrics.keys_known(&trusted.rules.name, trusted.keys.is_some());
+        }
         for source in &self.sources {
             if let Some(good) = source.good() {
                 self.metrics.keys_age(&source.issuer, good.age());

@@ -22,7 +22,7 @@ const MAX_WAITING: usize = 32;
 
 /// The waiting connections of one upstream. Times are of the node's monotonic clock.
 pub(super) struct FreshPool {
-    environment: Environment,
+    pub environment: Environment,
     metrics: Metrics,
     /// The oldest first.
     waiting: Mutex<Vec<WaitingLine>>,

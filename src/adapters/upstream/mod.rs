@@ -128,6 +128,10 @@ impl PinnedUpstream {
         &self.origin
     }
 
+    pub fn environment(&self) -> Environment {
+        self.fresh.environment
+    }
+
     /// Whether an address of the host is known.
     pub fn is_found(&self) -> bool {
         !self.addresses.load().is_empty()

@@ -1,10 +1,12 @@
 //! Whether money is open, and who lifts what stops it.
 
+use jiff::Timestamp;
+
 use super::report::DoctorReport;
 use super::{MAX_LISTED, age};
 use crate::adapters::store::sealed::Sealed;
 use crate::base::ids::Environment;
-use crate::ledger::{Content, Index, NodeId, StoreFault};
+use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime};
 use crate::ports::Store as _;
 use crate::stations::claim::{self, Forgotten, Freeze};
 
@@ -33,7 +35,7 @@ pub(super) async fn check_money(
         let (problem, remedy) = match freeze {
             Freeze::Restored => {
                 let forgotten = Forgotten::read(bytes);
-                let remedy = restored_remedy(&forgotten);
+                let remedy = restored_remedy(&forgotten, store.last_paid(environment).await?);
                 waited_for = forgotten.nodes.into_keys().collect();
                 ("money is closed: the store may have lost payments".to_owned(), remedy)
             }
@@ -77,18 +79,24 @@ fn unfreeze_remedy(environment: Environment, which: &str) -> String {
     format!("unfreeze with `sluice unfreeze --environment {environment}{which} --reason TEXT`")
 }
 
-fn restored_remedy(forgotten: &Forgotten) -> String {
-    const OPEN: &str = "or, if you know every payment that the store has lost: `sluice unfreeze --restored`; a payment that no \
-                        gate has restored may then be paid again";
+fn restored_remedy(forgotten: &Forgotten, last_paid: Option<StoreTime>) -> String {
+    const OPEN: &str = "Only when you know every payment that the store has lost: `sluice unfreeze --restored`; a payment that no gate \
+                        has restored may then be paid again";
+    let since = match last_paid.and_then(|at| Timestamp::from_microsecond(at.as_micros()).ok()) {
+        Some(at) => format!("since {at}, when the store learned of the last one that it knows"),
+        None => "at all: the store knows no payment".to_owned(),
+    };
+    let find = format!("find out what the payments API has paid {since} (the guide `recovery.md` says how)");
     let names: Vec<&str> = forgotten.nodes.keys().map(NodeId::as_str).collect();
     match (names.is_empty(), forgotten.by_person) {
-        (true, _) => format!("a person must open it: {}", OPEN.trim_start_matches("or, ")),
-        (false, true) => {
-            format!("it waits until {} have restored their records, and then for a person; {OPEN}", names.join(", "))
-        }
+        (true, _) => format!("a person must open it. First {find}. {OPEN}"),
+        (false, true) => format!(
+            "it waits until {} have restored their records, and then for a person. First {find}. {OPEN}",
+            names.join(", ")
+        ),
         (false, false) => format!(
             "it opens automatically when these gates have restored the records of their audit logs: {}. Start those that do \
-             not run; {OPEN}",
+             not run. If one never comes, {find}. {OPEN}",
             names.join(", ")
         ),
     }
@@ -102,8 +110,9 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
                 "`sluice freezes` says who froze it and why; `sluice unfreeze --environment {environment} --reason TEXT`"
             )
         }
-        "restored" => "`sluice freezes` says what is missing; start every gate that has an audit log, or open it with \
-                       `sluice unfreeze --restored`"
+        "restored" => "start every gate that has an audit log. If money stays closed, first find out what was paid since the last \
+                       payment that the store knows: `sluice freezes` says when that was, and the guide `recovery.md` how to \
+                       compare. Only then open it: `sluice unfreeze --restored`"
             .to_owned(),
         "clock" => "set the clock of the store right, then `sluice unfreeze --clock`".to_owned(),
         "gate-clock" => {

@@ -200,7 +200,10 @@ impl ListPaymentsArgs {
             let table = list_as_table(answer, "payments", layout, "No payments match.");
             let sums = answer["sums"].as_array().into_iter().flatten().map(sum_in_words);
             let since = answer["since"].as_str().map_or_else(String::new, |since| {
-                format!("Only payments since {since} are counted: `sluice audit show` reads older ones.\n")
+                format!(
+                    "Only payments since {since} are counted: older ones are in the audit files of that time, which `sluice audit \
+                     show` reads, or lost with them.\n"
+                )
             });
             format!("{table}{}{since}", sums.collect::<String>())
         })

@@ -43,7 +43,11 @@ fn in_words(answer: &Value) -> String {
     let is_used = |column: &TableColumn| {
         let sum = SUMS.iter().find(|(head, _)| *head == column.head).map(|(_, name)| *name);
         sum.is_none_or(|name| {
-            answer["lines"].as_array().into_iter().flatten().any(|line| line["sums"][name]["count"] != 0)
+            answer["lines"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|line| line.pointer(&format!("/sums/{name}/count")).is_none_or(|count| *count != 0))
         })
     };
     let columns: Vec<TableColumn> = COLUMNS.into_iter().filter(is_used).collect();

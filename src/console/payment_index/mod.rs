@@ -1,8 +1,9 @@
 //! The newest payments in memory, as the journal of this gate tells them.
 //!
-//! `reading` reads the journal backwards in bounded parts, `fact` and `stage` read one entry, `book` makes each `row`,
+//! `reading` reads the journal backwards in bounded parts, `beginning` tells where it begins, `fact` and `stage` read one entry, `book` makes each `row`,
 //! `groups` sums them, and `paid_parties` finds who was paid by the letters of an address.
 
+mod beginning;
 mod book;
 mod fact;
 mod groups;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::beginning::late_beginning;
 use super::book::{PaymentBook, PaymentKey};
 use super::fact::{PaymentFact, behind};
 use super::row::EntrySpan;
@@ -45,6 +46,8 @@ pub(in crate::console) struct ReadBook {
     unread: Vec<UnreadPart>,
     /// The end of what was read.
     newest: Option<FilePosition>,
+    /// The time from which on the journal has every entry, where it begins behind the first one.
+    begins: Option<StoreTime>,
 }
 
 /// The payments of this gate's journal.
@@ -59,7 +62,7 @@ pub(in crate::console) struct PaymentIndex {
 impl PaymentIndex {
     pub fn new(folder: PathBuf, node: NodeId, most: usize) -> PaymentIndex {
         let unread = vec![UnreadPart { upper: None, lower: None, read_to: None }];
-        let read = ReadBook { book: PaymentBook::new(most), unread, newest: None };
+        let read = ReadBook { book: PaymentBook::new(most), unread, newest: None, begins: None };
         PaymentIndex { folder, node, read: Mutex::new(read), is_filling: AtomicBool::new(false) }
     }
 
@@ -83,7 +86,7 @@ impl PaymentIndex {
         // What was written since must be in the book.
         let is_current = read.unread.iter().all(|part| part.lower.is_none());
         let span = read.book.span_of(key).filter(|_| is_current);
-        let known = |span: EntrySpan| EntrySpan { begin: span.begin.filter(|_| read.is_complete()), ..span };
+        let known = |span: EntrySpan| EntrySpan { begin: span.begin.filter(|_| read.has_whole_journal()), ..span };
         Ok(span.map(known))
     }
 
@@ -122,7 +125,7 @@ impl PaymentIndex {
 
     /// Reads within a budget, the newest unread part first.
     fn read_on(&self, read: &mut ReadBook, catalog: &Catalog, budget: ReadBudget) -> std::io::Result<()> {
-        let ReadBook { book, unread, newest } = read;
+        let ReadBook { book, unread, newest, begins } = read;
         let is_money = |operation: &str| {
             catalog.operation(&OperationId::new(operation)).is_none_or(|known| known.class == Class::Money)
         };
@@ -147,6 +150,7 @@ impl PaymentIndex {
         *newest = (*newest).max(end);
         match place {
             Some(place) if !was_reached => unread.push(UnreadPart { upper: Some(place), lower: part.lower, read_to }),
+            None if part.lower.is_none() => *begins = late_beginning(&self.folder, &self.node)?,
             Some(_) | None => {}
         }
         if book.is_full() {
@@ -159,9 +163,14 @@ impl PaymentIndex {
 }
 
 impl ReadBook {
-    /// Whether the whole journal is in the book.
-    pub fn is_complete(&self) -> bool {
+    /// Whether every line of the journal that is on disk is in the book.
+    fn has_whole_journal(&self) -> bool {
         self.unread.is_empty() && self.book.dropped_before.is_none()
+    }
+
+    /// Whether every payment is in the book: the whole journal, which begins with the first entry.
+    pub fn is_complete(&self) -> bool {
+        self.has_whole_journal() && self.begins.is_none()
     }
 
     /// Whether reading goes on.
@@ -172,6 +181,6 @@ impl ReadBook {
     /// The time since which it has every payment; `None` where it has all, or none yet.
     pub fn since(&self) -> Option<StoreTime> {
         let read_to = self.unread.last().and_then(|part| part.read_to);
-        read_to.max(self.book.dropped_before)
+        read_to.max(self.book.dropped_before).max(self.begins)
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `filter` | which payments are wanted |
 //! | `tally` | exact sums, and the rows of a page |
+//! | `callers` | the callers whose calls are in the list |
 //! | `destinations` | names and addresses of the ends |
 //! | `earlier` | earlier payments to the destinations of holds |
 //! | `paid_alike` | paid addresses that look like the destinations of holds |
@@ -12,6 +13,7 @@
 //! | `statement` | what was sent, ended and is open on one day |
 //! | `export` | CSV and JSON lines, with their audit entry |
 
+mod callers;
 mod destinations;
 mod earlier;
 mod entry_money;
@@ -46,6 +48,7 @@ use crate::people::visibility::Visibility;
 use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
+pub(super) use callers::known_callers;
 pub(super) use earlier::{EarlierQuery, JudgedHold, put_earlier};
 pub(super) use entry_money::money_of_entries;
 pub(super) use export::export;

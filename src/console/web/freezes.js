@@ -133,6 +133,7 @@ export function section(app, redraw) {
                 ", ",
                 timeTag(formatTime(freeze.at), freeze.at),
               ),
+              freeze.lastPaid !== undefined && h("p", {}, lost(freeze.lastPaid)),
               freeze.saidUnfrozen &&
                 h(
                   "p",
@@ -145,6 +146,17 @@ export function section(app, redraw) {
         ),
     !isOperator && h("p", { class: "muted" }, "Operators can freeze and unfreeze."),
   );
+}
+
+/**
+ * Says since when the payments of a store that may have lost some must be compared.
+ * @param {string | null} lastPaid
+ */
+function lost(lastPaid) {
+  const known = lastPaid
+    ? `The last payment that the store knows was executed by ${formatTime(lastPaid)}.`
+    : "The store knows no payment.";
+  return `${known} What was paid since is not known: compare the list of the payments API before you open money.`;
 }
 
 /**
@@ -221,9 +233,19 @@ export async function addFreeze(redraw, of) {
     },
   });
   if (answer) {
-    toast(answer.changed ? "Frozen." : "Already frozen.", "warn");
+    toast(`${answer.changed ? "Frozen." : "Already frozen."}${unmet(answer.caller)}`, "warn");
     redraw();
   }
+}
+
+/**
+ * Warns where no call of a frozen caller is known: its name may be a mistake.
+ * @param {{ known: boolean, nearest: string[] } | null} caller
+ */
+function unmet(caller) {
+  if (!caller || caller.known) return "";
+  const nearest = caller.nearest.length > 0 ? ` Known callers: ${caller.nearest.join(", ")}.` : "";
+  return ` No call of this caller is known: check the name.${nearest}`;
 }
 
 /**

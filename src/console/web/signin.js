@@ -160,7 +160,7 @@ function tokenForm(enter) {
   const form = h(
     "form",
     { novalidate: true },
-    field("Token", input, "From `sluice token make`, or from the demo's output."),
+    field("Token", input, "A token of the console's issuer: from whoever runs it, or from what `sluice demo` printed."),
     status,
     button,
   );

@@ -122,6 +122,8 @@ metrics! {
         "Refused tokens, by reason.";
     keys_age: Gauges "sluice_keys_age_seconds" ["issuer"]
         "Time since an issuer's keys were last fetched or read successfully.";
+    keys_known: Gauges "sluice_keys_known" ["issuer"]
+        "1 while the gate has keys of the issuer; 0 before they were fetched first, and once they are too old to be used.";
     keys_fetches: Counters "sluice_keys_fetches_total" ["issuer", "outcome"]
         "Fetches of an issuer's keys, by result.";
     revocations_expire: Gauges "sluice_revocations_expire_timestamp_seconds" ["environment"]
@@ -171,6 +173,8 @@ metrics! {
         "Leaps of the store's clock for which this gate closed money.";
     clock_doubted: Gauges "sluice_gate_clock_doubted" ["environment"]
         "1 while the gate sends no money because no date of upstream or an issuer agreed with its machine's clock since its start.";
+    money_closed: Gauges "sluice_money_closed" ["environment", "reason"]
+        "1 while no money can move for this reason of `/readyz/money`, otherwise 0.";
     fence_closed: Gauges "sluice_redis_fence_closed" ["environment"]
         "1 while the gate does not pay because its Redis may not be the only primary.";
 

@@ -54,11 +54,14 @@ fn money_is_frozen_listed_and_let_go() {
     assert_eq!((code, out.as_str()), (0, recorded));
     assert!(at(&["freezes"]).1.contains("to be lifted, according to people/ops-1; one more person must confirm it"));
     let (code, out, _) = confirm(&unfreeze);
-    assert_eq!((code, out.as_str()), (0, "Unfrozen: production, all money\n"));
-    assert_eq!(at(&unfreeze).1, "Not frozen: production, all money\n");
-    assert_eq!(
-        at(&[&unfreeze[..], &["--restored"]].concat()).1,
-        "Not frozen: production, all money, since the store was restored\n"
+    let rest = "Unfrozen: production, all money\nStill frozen: production, caller main/test, since ";
+    assert!(code == 0 && out.starts_with(rest), "{out}");
+    assert!(
+        at(&unfreeze).1.starts_with("Not frozen: production, all money\nStill frozen: production, caller main/test, ")
+    );
+    let not_restored = at(&[&unfreeze[..], &["--restored"]].concat()).1;
+    assert!(
+        not_restored.starts_with("Not frozen: production, all money, since the store was restored\nStill frozen: ")
     );
     let of_caller = [&unfreeze[..], &["--caller", "main/test"]].concat();
     assert_eq!((at(&of_caller).0, confirm(&of_caller).0), (0, 0));

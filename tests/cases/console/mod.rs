@@ -5,6 +5,7 @@ mod activation;
 mod cannot_run;
 mod commands;
 mod crowds;
+mod emergency;
 mod freezing;
 mod gates;
 mod history;
@@ -19,6 +20,7 @@ mod restored;
 mod sessions;
 mod sessions_away;
 mod transfers;
+mod unrecorded;
 
 use serde_json::{Value, json};
 
