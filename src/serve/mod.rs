@@ -3,7 +3,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | `process` | builds every part from the configuration and serves |
-//! | `bookkeeping` | opens and closes the store and the audit log |
+//! | `bookkeeping`, `node_start` | opens and closes the node, joins the others, recovers |
+//! | `disk_opening` | opens the store and the audit log, again and again while a disk is in trouble |
 //! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
 //! | `dates` | asks for the date, so that the clock is compared before money moves |
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
@@ -19,6 +20,7 @@
 
 mod bookkeeping;
 mod dates;
+mod disk_opening;
 mod ending;
 mod embedded_start;
 mod embedded_store;
@@ -26,6 +28,7 @@ mod file_watch;
 mod limits;
 mod lookups;
 mod node_settings;
+mod node_start;
 mod open_node_error;
 pub mod process;
 pub mod probes;

@@ -1,0 +1,322 @@
+//! Opens all of a node that lies on disks, again and again while one of them is in trouble: full, read-only or failing.
+//!
+//! Reads need none of it, so they are served meanwhile, and everything else is refused. What was opened stays open for the
+//! next attempt: the locks are kept, and each file is opened as in a start without trouble.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::embedded_start::{REACH_NOTE, UnverifiedStore, open_store, or_empty};
+use super::node_settings::audit_settings;
+use super::open_node_error::OpenNodeError;
+use super::start_policies::archived;
+use crate::adapters::audit::{
+    AuditFiles, Follower, OpenFault, journal_id, kept_journal_id, kept_operand_key, operand_key,
+};
+use crate::adapters::clock::{Stopwatch, SystemClock};
+use crate::adapters::disk_trouble::{is_trouble, takes_writes};
+use crate::adapters::policies::{Archive, LoadedPolicies};
+use crate::adapters::store::awaited::Openness;
+use crate::adapters::store::embedded::{Embedded, FILE, OpenError};
+use crate::adapters::store::opening::OpeningStore;
+use crate::adapters::store::replica::Replica;
+use crate::adapters::store::seal_check::SealCheck;
+use crate::adapters::store::sealed::Seals;
+use crate::adapters::supervisor::Supervisor;
+use crate::base::keyed::OperandKey;
+use crate::config::{Config, StoreKind};
+use crate::ledger::JournalId;
+use crate::node::StoreWatch;
+
+/// How long to wait before the next attempt, at least: a failed attempt that took long is not repeated at once.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the log repeats what is wrong.
+const TOLD_EVERY: Duration = Duration::from_mins(1);
+/// How often a new process tries to open a store that another process still has.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often the log repeats that the store is still taken.
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The disks of a node that are to be opened, and what is open already.
+#[derive(Debug)]
+pub(super) struct DiskOpening {
+    pub config: Config,
+    pub seals: Seals,
+    pub seal_check: SealCheck,
+    pub runtime: Handle,
+    pub supervisor: Supervisor,
+    /// The policies of the folder, which the archive beside the audit log must have.
+    pub policies: Option<LoadedPolicies>,
+    pub store: Arc<OpeningStore>,
+    pub embedded: Option<Embedded>,
+    pub replica: Option<Arc<Replica>>,
+    pub audit: Option<Arc<AuditFiles>>,
+}
+
+/// What lies on the disks of a node.
+#[derive(Debug)]
+pub(super) struct OpenedDisks {
+    pub audit: Arc<AuditFiles>,
+    pub unverified: Option<UnverifiedStore>,
+    pub replica: Option<Arc<Replica>>,
+}
+
+/// What a node keeps for itself on its disks.
+#[derive(Debug)]
+pub(super) struct NodeKeys {
+    pub journal: JournalId,
+    pub operand_key: OperandKey,
+}
+
+impl DiskOpening {
+    /// Opens what is not open yet. It may wait for another process that ends, and read for long.
+    pub fn attempt(&mut self) -> Result<OpenedDisks, OpenNodeError> {
+        let (config, seals) = (self.config.clone(), self.seals.clone());
+        let node = &config.store.node;
+        self.seal_check.compare().map_err(OpenNodeError::OtherSealKey)?;
+        // The store's lock comes first: an earlier process holds it until it has ended.
+        if config.store.kind == StoreKind::Embedded && self.embedded.is_none() {
+            let opened = self.when_free(|| open_store(&config, &seals), |error| matches!(error, OpenError::Locked(_)));
+            self.embedded = Some(opened.map_err(OpenNodeError::Store)?);
+        }
+        // With a Redis, this gate keeps what its journal makes of the store.
+        if config.store.kind == StoreKind::Redis && self.replica.is_none() {
+            let folder = config.audit.folder.join(format!("replica-{node}"));
+            let open = || or_empty(&folder, || Replica::open(&folder, seals.clone()));
+            let replica = self.when_free(open, |error| matches!(error, OpenError::Locked(_)));
+            self.replica = Some(Arc::new(replica.map_err(OpenNodeError::Store)?));
+        }
+        let audit = match &self.audit {
+            Some(audit) => audit.clone(),
+            None => {
+                let mut settings = audit_settings(&config)?;
+                settings.note = self.embedded.is_some().then(|| config.store.folder.join(REACH_NOTE));
+                settings.follower = self.replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
+                let open = || AuditFiles::open(settings.clone(), Arc::new(SystemClock));
+                let audit = self.when_free(open, |fault| matches!(fault, OpenFault::Locked { .. }));
+                self.audit.insert(Arc::new(audit.map_err(OpenNodeError::Audit)?)).clone()
+            }
+        };
+        if let Some(policies) = &self.policies {
+            archived(policies, &Archive::beside(&config.audit.folder, node)).map_err(OpenNodeError::Archive)?;
+            self.policies = None;
+        }
+        let unverified = self
+            .embedded
+            .take()
+            .map(|store| UnverifiedStore::new(store, &config, &self.runtime, (&audit, self.store.clone()), &seals));
+        Ok(OpenedDisks { audit, unverified: unverified.transpose()?, replica: self.replica.clone() })
+    }
+
+    /// Returns what the node keeps for itself; makes it where there is none.
+    pub fn keys(&self) -> Result<NodeKeys, OpenNodeError> {
+        let Config { audit, store, .. } = &self.config;
+        let operand_key = operand_key(audit.operand_key.as_ref(), &store.folder).map_err(OpenNodeError::OperandKey)?;
+        let journal = journal_id(&audit.folder, &store.node).map_err(OpenNodeError::JournalId)?;
+        Ok(NodeKeys { journal, operand_key })
+    }
+
+    /// Returns what the node keeps for itself where its disks are not open yet; `None` where it never ran.
+    pub fn kept_keys(&self) -> Result<Option<NodeKeys>, OpenNodeError> {
+        let Config { audit, store, .. } = &self.config;
+        let key = match &audit.operand_key {
+            Some(_) => operand_key(audit.operand_key.as_ref(), &store.folder).map(Some),
+            None => kept_operand_key(&store.folder),
+        };
+        let journal = kept_journal_id(&audit.folder, &store.node).map_err(OpenNodeError::JournalId)?;
+        let both = journal.zip(key.map_err(OpenNodeError::OperandKey)?);
+        Ok(both.map(|(journal, operand_key)| NodeKeys { journal, operand_key }))
+    }
+
+    /// Opens the disks as soon as they are in no trouble any more. `journal` is the journal that this process knows.
+    pub async fn keep_trying(
+        mut self,
+        first: OpenNodeError,
+        journal: &JournalId,
+        trouble: &mut DiskTrouble,
+        notes: impl Fn(&OpenNodeError),
+    ) -> Result<OpenedDisks, OpenNodeError> {
+        let had_store =
+            self.config.store.kind == StoreKind::Embedded && has_store(&self.config.store.folder).unwrap_or(true);
+        let (mut error, mut took) = (first, Duration::ZERO);
+        loop {
+            notes(&error);
+            trouble.wait(&error, took).await;
+            let (since, journal) = (Stopwatch::start(), journal.clone());
+            let is_of_audit = error.is_of_audit(self.config.store.kind);
+            let attempt = tokio::task::spawn_blocking(move || {
+                let opened = self.again(is_of_audit, &journal, had_store);
+                (self, opened)
+            });
+            let (disks, opened) = attempt.await.map_err(|error| OpenNodeError::Attempt(error.to_string()))?;
+            self = disks;
+            took = since.elapsed();
+            match opened {
+                Ok(opened) => return Ok(opened),
+                Err(None) => {}
+                Err(Some(again)) if again.may_pass() => error = again,
+                Err(Some(other)) => return Err(other),
+            }
+        }
+    }
+
+    /// Tries again where the disks look as if they could be used; no error means that they look as before.
+    fn again(
+        &mut self,
+        is_of_audit: bool,
+        journal: &JournalId,
+        had_store: bool,
+    ) -> Result<OpenedDisks, Option<OpenNodeError>> {
+        let Config { audit, store, .. } = &self.config;
+        if !looks_usable(if is_of_audit { &audit.folder } else { &store.folder }) {
+            return Err(None);
+        }
+        // Nothing is begun anew in the folder on which a disk is to be mounted again.
+        match kept_journal_id(&audit.folder, &store.node) {
+            Ok(Some(found)) if found == *journal => {}
+            Ok(Some(_)) => return Err(Some(OpenNodeError::OtherJournal)),
+            Ok(None) => return Err(Some(OpenNodeError::Gone(audit.folder.clone()))),
+            Err(error) => return Err(Some(OpenNodeError::JournalId(error))),
+        }
+        if had_store && self.embedded.is_none() {
+            still_has_store(&store.folder).map_err(Some)?;
+        }
+        self.attempt().map_err(Some)
+    }
+
+    /// Opens a resource, and waits while the previous process still has it.
+    fn when_free<T, E>(&self, open: impl Fn() -> Result<T, E>, is_taken: impl Fn(&E) -> bool) -> Result<T, E> {
+        let (since, mut logged) = (Stopwatch::start(), None::<Duration>);
+        let store = &self.config.store;
+        // With a Redis, the next process is another node with its own folder, so there is nothing to wait for.
+        let wait = if store.kind == StoreKind::Embedded { store.wait } else { Duration::ZERO };
+        loop {
+            match open() {
+                Err(error) if is_taken(&error) && since.elapsed() < wait => {}
+                opened => return opened,
+            }
+            if logged.is_none_or(|logged| since.elapsed().saturating_sub(logged) > LOG_INTERVAL) {
+                logged = Some(since.elapsed());
+                tracing::info!(
+                    folder = %store.folder.display(),
+                    waited_secs = since.elapsed().as_secs(),
+                    at_most_secs = wait.as_secs(),
+                    "another process has the store; waiting until it ends, and connections wait meanwhile"
+                );
+                self.supervisor.waiting("the process that has the store");
+            }
+            std::thread::sleep(LOCK_POLL_INTERVAL);
+        }
+    }
+}
+
+/// Whether the disk of a folder takes writes again; what else may be wrong is found as it is used.
+pub(super) fn looks_usable(folder: &Path) -> bool {
+    takes_writes(folder).map_or_else(|error| !is_trouble(&error), |()| true)
+}
+
+/// Fails where the store that was in a folder is not there any more, under any of its names.
+pub(super) fn still_has_store(folder: &Path) -> Result<(), OpenNodeError> {
+    match has_store(folder) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenNodeError::Gone(folder.to_owned())),
+        Err(error) => Err(OpenNodeError::Store(OpenError::File(folder.to_owned(), error))),
+    }
+}
+
+fn has_store(folder: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(folder)? {
+        if entry?.file_name().to_string_lossy().starts_with(FILE) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Tells people of a disk in trouble: loudly at first, and from time to time while it lasts.
+#[derive(Debug)]
+pub(super) struct DiskTrouble {
+    watched: Arc<StoreWatch>,
+    /// Whether the store opens soon: calls wait for that alone.
+    open: watch::Sender<Openness>,
+    place: String,
+    told: Option<(String, Stopwatch)>,
+}
+
+impl DiskTrouble {
+    pub fn of(config: &Config, watched: Arc<StoreWatch>, open: watch::Sender<Openness>) -> DiskTrouble {
+        let folder = |folder: &Path| folder.display().to_string();
+        let place = match config.store.kind {
+            StoreKind::Embedded => format!("`{}` and `{}`", folder(&config.audit.folder), folder(&config.store.folder)),
+            StoreKind::Redis => format!("`{}`", folder(&config.audit.folder)),
+        };
+        DiskTrouble { watched, open, place, told: None }
+    }
+
+    /// Tells it, and waits for the next attempt.
+    pub async fn wait(&mut self, error: &OpenNodeError, took: Duration) {
+        self.tell(error);
+        tokio::time::sleep(took.max(RETRY_INTERVAL)).await;
+    }
+
+    /// As `wait`, for an error that may pass; any other is returned.
+    pub async fn wait_if_it_may_pass(&mut self, error: OpenNodeError) -> Result<(), OpenNodeError> {
+        if !error.may_pass() {
+            return Err(error);
+        }
+        self.wait(&error, Duration::ZERO).await;
+        Ok(())
+    }
+
+    /// Whether there is no trouble yet.
+    pub fn is_none(&self) -> bool {
+        self.told.is_none()
+    }
+
+    /// Waits for the next attempt where the disk looks as before.
+    pub async fn wait_on(&mut self) {
+        self.repeat();
+        tokio::time::sleep(RETRY_INTERVAL).await;
+    }
+
+    fn tell(&mut self, error: &OpenNodeError) {
+        let why = format!("a disk of this gate is in trouble: {error}");
+        self.open.send_replace(Openness::InTrouble);
+        self.watched.starts(Some(why.clone()));
+        if self.told.as_ref().is_some_and(|(told, _)| *told == why) {
+            return self.repeat();
+        }
+        let remedy = format!(
+            "make room on the disk of {}, mount it for writing, or repair it; the gate goes on by itself then",
+            self.place
+        );
+        tracing::error!(
+            why,
+            remedy,
+            "a disk is in trouble: reads are served, everything else gets 503; the gate tries again each second"
+        );
+        self.told = Some((why, Stopwatch::start()));
+    }
+
+    fn repeat(&mut self) {
+        if let Some((why, since)) = &mut self.told
+            && since.elapsed() >= TOLD_EVERY
+        {
+            *since = Stopwatch::start();
+            tracing::warn!(why, "a disk is still in trouble: reads are served, everything else gets 503");
+        }
+    }
+
+    pub fn is_over(&mut self) {
+        if self.told.take().is_some() {
+            self.open.send_replace(Openness::Soon);
+            tracing::warn!("the disk can be used again");
+        }
+    }
+}
