@@ -11,7 +11,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use super::disk_opening::{DiskOpening, DiskTrouble, NodeKeys};
+use super::disk_opening::{DiskOpening, NodeKeys};
+use super::disk_trouble::DiskTrouble;
 use super::node_settings::{clock_watch, entry_room, hold_room, outlets, terms};
 use super::node_start::{NodeBeginning, REDIS_WAIT, start_node};
 use super::open_node_error::OpenNodeError;

@@ -3,15 +3,12 @@
 //! Reads need none of it, so they are served meanwhile, and everything else is refused. What was opened stays open for the
 //! next attempt: the locks are kept, and each file is opened as in a start without trouble.
 
-use std::fs;
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 
+use super::disk_trouble::{DiskTrouble, has_store, looks_usable, still_has_store};
 use super::embedded_start::{REACH_NOTE, UnverifiedStore, open_store, or_empty};
 use super::node_settings::audit_settings;
 use super::open_node_error::OpenNodeError;
@@ -20,10 +17,8 @@ use crate::adapters::audit::{
     AuditFiles, Follower, OpenFault, journal_id, kept_journal_id, kept_operand_key, operand_key,
 };
 use crate::adapters::clock::{Stopwatch, SystemClock};
-use crate::adapters::disk_trouble::{is_trouble, takes_writes};
 use crate::adapters::policies::{Archive, LoadedPolicies};
-use crate::adapters::store::awaited::Openness;
-use crate::adapters::store::embedded::{Embedded, FILE, OpenError};
+use crate::adapters::store::embedded::{Embedded, OpenError};
 use crate::adapters::store::opening::OpeningStore;
 use crate::adapters::store::replica::Replica;
 use crate::adapters::store::seal_check::SealCheck;
@@ -32,12 +27,7 @@ use crate::adapters::supervisor::Supervisor;
 use crate::base::keyed::OperandKey;
 use crate::config::{Config, StoreKind};
 use crate::ledger::JournalId;
-use crate::node::StoreWatch;
 
-/// How long to wait before the next attempt, at least: a failed attempt that took long is not repeated at once.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the log repeats what is wrong.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
 /// How often a new process tries to open a store that another process still has.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often the log repeats that the store is still taken.
@@ -212,111 +202,6 @@ impl DiskOpening {
                 self.supervisor.waiting("the process that has the store");
             }
             std::thread::sleep(LOCK_POLL_INTERVAL);
-        }
-    }
-}
-
-/// Whether the disk of a folder takes writes again; what else may be wrong is found as it is used.
-pub(super) fn looks_usable(folder: &Path) -> bool {
-    takes_writes(folder).map_or_else(|error| !is_trouble(&error), |()| true)
-}
-
-/// Fails where the store that was in a folder is not there any more, under any of its names.
-pub(super) fn still_has_store(folder: &Path) -> Result<(), OpenNodeError> {
-    match has_store(folder) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(OpenNodeError::Gone(folder.to_owned())),
-        Err(error) => Err(OpenNodeError::Store(OpenError::File(folder.to_owned(), error))),
-    }
-}
-
-fn has_store(folder: &Path) -> io::Result<bool> {
-    for entry in fs::read_dir(folder)? {
-        if entry?.file_name().to_string_lossy().starts_with(FILE) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Tells people of a disk in trouble: loudly at first, and from time to time while it lasts.
-#[derive(Debug)]
-pub(super) struct DiskTrouble {
-    watched: Arc<StoreWatch>,
-    /// Whether the store opens soon: calls wait for that alone.
-    open: watch::Sender<Openness>,
-    place: String,
-    told: Option<(String, Stopwatch)>,
-}
-
-impl DiskTrouble {
-    pub fn of(config: &Config, watched: Arc<StoreWatch>, open: watch::Sender<Openness>) -> DiskTrouble {
-        let folder = |folder: &Path| folder.display().to_string();
-        let place = match config.store.kind {
-            StoreKind::Embedded => format!("`{}` and `{}`", folder(&config.audit.folder), folder(&config.store.folder)),
-            StoreKind::Redis => format!("`{}`", folder(&config.audit.folder)),
-        };
-        DiskTrouble { watched, open, place, told: None }
-    }
-
-    /// Tells it, and waits for the next attempt.
-    pub async fn wait(&mut self, error: &OpenNodeError, took: Duration) {
-        self.tell(error);
-        tokio::time::sleep(took.max(RETRY_INTERVAL)).await;
-    }
-
-    /// As `wait`, for an error that may pass; any other is returned.
-    pub async fn wait_if_it_may_pass(&mut self, error: OpenNodeError) -> Result<(), OpenNodeError> {
-        if !error.may_pass() {
-            return Err(error);
-        }
-        self.wait(&error, Duration::ZERO).await;
-        Ok(())
-    }
-
-    /// Whether there is no trouble yet.
-    pub fn is_none(&self) -> bool {
-        self.told.is_none()
-    }
-
-    /// Waits for the next attempt where the disk looks as before.
-    pub async fn wait_on(&mut self) {
-        self.repeat();
-        tokio::time::sleep(RETRY_INTERVAL).await;
-    }
-
-    fn tell(&mut self, error: &OpenNodeError) {
-        let why = format!("a disk of this gate is in trouble: {error}");
-        self.open.send_replace(Openness::InTrouble);
-        self.watched.starts(Some(why.clone()));
-        if self.told.as_ref().is_some_and(|(told, _)| *told == why) {
-            return self.repeat();
-        }
-        let remedy = format!(
-            "make room on the disk of {}, mount it for writing, or repair it; the gate goes on by itself then",
-            self.place
-        );
-        tracing::error!(
-            why,
-            remedy,
-            "a disk is in trouble: reads are served, everything else gets 503; the gate tries again each second"
-        );
-        self.told = Some((why, Stopwatch::start()));
-    }
-
-    fn repeat(&mut self) {
-        if let Some((why, since)) = &mut self.told
-            && since.elapsed() >= TOLD_EVERY
-        {
-            *since = Stopwatch::start();
-            tracing::warn!(why, "a disk is still in trouble: reads are served, everything else gets 503");
-        }
-    }
-
-    pub fn is_over(&mut self) {
-        if self.told.take().is_some() {
-            self.open.send_replace(Openness::Soon);
-            tracing::warn!("the disk can be used again");
         }
     }
 }

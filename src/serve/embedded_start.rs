@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::disk_opening::{DiskTrouble, looks_usable, still_has_store};
+use super::disk_trouble::{DiskTrouble, looks_usable, still_has_store};
 use super::embedded_store::{belongs_here, lacks_commits, made_whole};
 use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{AuditFiles, audit_files, is_copy, keep_original};

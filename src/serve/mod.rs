@@ -3,8 +3,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | `process` | builds every part from the configuration and serves |
-//! | `bookkeeping`, `node_start` | opens and closes the node, joins the others, recovers |
-//! | `disk_opening` | opens the store and the audit log, again and again while a disk is in trouble |
+//! | `bookkeeping`, `node_start` | open and close the node, join the others, recover |
+//! | `disk_opening`, `disk_trouble` | open the store and the audit log, again and again while a disk is in trouble |
 //! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
 //! | `dates` | asks for the date, so that the clock is compared before money moves |
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
@@ -21,6 +21,7 @@
 mod bookkeeping;
 mod dates;
 mod disk_opening;
+mod disk_trouble;
 mod ending;
 mod embedded_start;
 mod embedded_store;

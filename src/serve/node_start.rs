@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::disk_opening::{DiskTrouble, OpenedDisks};
+use super::disk_opening::OpenedDisks;
+use super::disk_trouble::DiskTrouble;
 use super::embedded_start::UnverifiedStore;
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
