@@ -177,7 +177,8 @@ async fn check_redis(
         }
     }
     // The other gates are asked through the store; only one of this configuration has its probes and disks here.
-    if report.is_live(config.store.node.as_str()) {
+    // One whose disk is in trouble since its start tells the others nothing yet.
+    if report.is_live(config.store.node.as_str()) || running::is_there(config).await {
         running::check(config, policies, report).await;
         console_listener::check(config, report).await;
         surroundings::check_disks(config, report);
@@ -235,6 +236,10 @@ async fn check_embedded(config: &Config, policies: Option<&str>, report: &mut Do
             report.store = format!("`{}`, {DAMAGED}; no gate serves from it", folder.display());
             surroundings::find_damage(&why, report);
             report.environments.clone().into_iter().for_each(|environment| report.money(environment, false));
+        }
+        Err(error) if error.may_pass() => {
+            surroundings::find_trouble(&error, report);
+            running::check(config, policies, report).await;
         }
         Err(error) => {
             report.store = "cannot be opened".to_owned();

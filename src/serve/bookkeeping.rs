@@ -4,28 +4,27 @@
 //! already served. Until the store can be used and the records of an earlier run are recovered, it is unavailable and no
 //! money moves.
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use super::embedded_start::{REACH_NOTE, UnverifiedStore, open_store, or_empty};
-use super::lock_wait::LockWait;
-use super::node_settings::{audit_settings, clock_watch, entry_room, hold_room, outlets, terms};
+use super::disk_opening::{DiskOpening, NodeKeys};
+use super::disk_trouble::DiskTrouble;
+use super::node_settings::{clock_watch, entry_room, hold_room, outlets, terms};
+use super::node_start::{NodeBeginning, REDIS_WAIT, start_node};
 use super::open_node_error::OpenNodeError;
-use super::snapshots::{SnapshotMaker, keep_snapshots};
-use super::witnessing::have_witnessed;
 use super::workers::Workers;
-use crate::adapters::audit::{AuditFiles, Follower, OpenFault, is_copy, journal_id, operand_key};
-use crate::adapters::clock::{Stopwatch, SystemClock};
+use crate::adapters::audit::OpeningAudit;
+use crate::adapters::clock::SystemClock;
+use crate::adapters::opening::Opening;
+use crate::adapters::policies::LoadedPolicies;
 use crate::adapters::redis::{NotReady, ShardConnections};
-use crate::adapters::store::awaited::Awaited;
-use crate::adapters::store::embedded::OpenError;
+use crate::adapters::store::awaited::{Awaited, Openness};
 use crate::adapters::store::measured::Measured;
+use crate::adapters::store::opening::OpeningStore;
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::replica::Replica;
 use crate::adapters::store::seal_check::SealCheck;
@@ -35,28 +34,20 @@ use crate::adapters::supervisor::Supervisor;
 use crate::adapters::unsettled_outcomes::Unsettled;
 use crate::base::ids::Environment;
 use crate::config::{Config, StoreKind};
-use crate::ledger::{Number, StoreFault};
 use crate::node::clock_watch::watch_own_clock;
-use crate::node::heard_before::HeardBefore;
-use crate::node::journal_gaps::close_for_missing_files;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
-use crate::node::membership::{JoinError, Membership};
+use crate::node::membership::Membership;
 use crate::node::upkeep::{keep_sweeping, tell_of_plain, watch_leases};
-use crate::node::what_was_before::recover_whole;
-use crate::node::{HoldChanges, InForce, Node, OpenAttempt, OpenAttempts, watch_store};
+use crate::node::{HoldChanges, InForce, Node, OpenAttempts, watch_store};
 use crate::ports::Store;
 use crate::telemetry::Metrics;
 
 /// How long the last entries may take to reach the disk when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a start waits for the Redis that is the store; afterwards, reads are served without it.
-const REDIS_WAIT: Duration = Duration::from_secs(2);
 /// How long a start waits for an embedded store that is verified; afterwards, reads are served without it.
 const EMBEDDED_WAIT: Duration = Duration::from_millis(250);
 /// How long a call waits for an embedded store that is verified.
 const CALLS_WAIT: Duration = Duration::from_secs(5);
-/// How long to wait before the next attempt to reach the store or to join the other nodes.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The open node, and its membership among the nodes that share the store.
 #[derive(Clone, Debug)]
@@ -65,7 +56,8 @@ pub(super) struct OpenedStore {
     /// Opens what the store and the journal keep sealed.
     pub seals: Seals,
     pub source: Arc<dyn SnapshotSource>,
-    membership: Option<Arc<Membership>>,
+    /// It is there once the disks of this gate are open.
+    membership: Arc<Opening<Membership>>,
     /// Whether the store could be used when the start went on.
     pub is_open: bool,
 }
@@ -79,6 +71,8 @@ pub(super) struct Services<'p> {
     pub stopping: &'p watch::Receiver<bool>,
     pub supervisor: &'p Supervisor,
     pub in_force: &'p Arc<InForce>,
+    /// The policies of the folder, for a gate that serves while its disks cannot be used; `None`: these must be usable.
+    pub policies: Option<&'p LoadedPolicies>,
 }
 
 pub(super) fn open(
@@ -94,92 +88,58 @@ pub(super) fn open(
     let seal_keys: Vec<SealingKey> = seal_keys.collect::<Result<_, _>>().map_err(OpenNodeError::SealKey)?;
     let seals = Seals::new(seal_keys).accepting_plain(config.store.allow_plain);
     let seal_check = SealCheck::of(config, &seals);
-    seal_check.compare().map_err(OpenNodeError::OtherSealKey)?;
     if seals.takes_plain() {
         tracing::warn!(
             "records in plain text are taken, although `store.seal_key` is set: remove `store.allow_plain` when the store is taken over"
         );
     }
-    // With a Redis, the next process is another node with its own folder, so there is nothing to wait for.
-    let wait = if config.store.kind == StoreKind::Embedded { config.store.wait } else { Duration::ZERO };
-    let waiting = LockWait { runtime, supervisor: services.supervisor, wait };
-    let is_locked = |error: &OpenError| matches!(error, OpenError::Locked(_));
-    let open_embedded = || waiting.open("store", &config.store.folder, || open_store(config, &seals), is_locked);
-    // The store's lock comes first: an earlier process holds it until it has ended.
-    let embedded = match config.store.kind {
-        StoreKind::Embedded => Some(open_embedded().map_err(OpenNodeError::Store)?),
-        StoreKind::Redis => None,
+    let (opening, replica) = (Arc::<OpeningStore>::default(), Arc::<Opening<Replica>>::default());
+    let (audit, membership) = (Arc::<OpeningAudit>::default(), Arc::<Opening<Membership>>::default());
+    let mut disks = DiskOpening {
+        config: config.clone(),
+        seals: seals.clone(),
+        seal_check: seal_check.clone(),
+        runtime: runtime.handle().clone(),
+        supervisor: services.supervisor.clone(),
+        policies: services.policies.cloned(),
+        store: opening.clone(),
+        embedded: None,
+        replica: None,
+        audit: None,
     };
-    let mut settings = audit_settings(config)?;
-    settings.note = embedded.is_some().then(|| config.store.folder.join(REACH_NOTE));
-    // With a Redis, this gate keeps what its journal makes of the store.
-    let replica = match config.store.kind {
-        StoreKind::Embedded => None,
+    let first = disks.attempt();
+    let keys = match &first {
+        Ok(_) => disks.keys().map(Some),
+        Err(error) if error.may_pass() && services.policies.is_some() => disks.kept_keys(),
+        Err(_) => Ok(None),
+    };
+    let (NodeKeys { journal, operand_key }, first) = match (keys, first) {
+        (Ok(Some(keys)), first) => (keys, first),
+        // A gate that has never run here has nothing to go on from.
+        (_, Err(error)) | (Err(error), Ok(_)) => return Err(error),
+        (Ok(None), Ok(_)) => return Err(OpenNodeError::OtherJournal),
+    };
+    let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match config.store.kind {
+        StoreKind::Embedded => (opening.clone(), None, opening.clone()),
         StoreKind::Redis => {
-            let folder = config.audit.folder.join(format!("replica-{node}"));
-            let open = || or_empty(&folder, || Replica::open(&folder, seals.clone()));
-            let replica = waiting.open("replica of the store", &folder, open, is_locked);
-            Some(Arc::new(replica.map_err(OpenNodeError::Store)?))
-        }
-    };
-    settings.follower = replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
-    let open = || AuditFiles::open(settings.clone(), clock.clone());
-    let is_locked = |fault: &OpenFault| matches!(fault, OpenFault::Locked { .. });
-    let audit = waiting.open("audit log", &config.audit.folder, open, is_locked);
-    let audit = Arc::new(audit.map_err(OpenNodeError::Audit)?);
-    workers.spawn_required("the audit log's writer", audit.ended());
-    have_witnessed(config, &audit, clock.clone(), metrics, workers)?;
-    let mut unverified = None;
-    let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
-        (Some(store), _) => {
-            let store = UnverifiedStore::new(store, config, runtime.handle(), &audit, &seals)?;
-            let opening = store.opening();
-            unverified = Some(store);
-            (opening.clone(), None, opening)
-        }
-        (None, redis) => {
             let copies = u64::try_from(config.store.copies).unwrap_or(u64::MAX);
-            let both = redis.zip(replica).ok_or(OpenNodeError::Redis(NotReady::Away))?;
-            let store = Arc::new(RedisStore::of_node(both.0, node.clone(), copies).with_seals(seals.clone()));
-            let replica = both.1;
-            (store.clone(), Some((store, replica.clone())), replica)
+            let redis = redis.clone().ok_or(OpenNodeError::Redis(NotReady::Away))?;
+            let store = Arc::new(RedisStore::of_node(redis, node.clone(), copies).with_seals(seals.clone()));
+            (store.clone(), Some(store), replica.clone())
         }
     };
-    let (folder, for_journal) = (config.audit.folder.clone(), settings.rotate_bytes);
-    let maker = SnapshotMaker { source: source.clone(), folder, for_journal, seals: seals.clone() };
-    workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
-    let known = shared.as_ref().map(|(_, replica)| -> Arc<dyn JournalledRecords> { replica.clone() });
+    let known = shared.as_ref().map(|_| -> Arc<dyn JournalledRecords> { replica.clone() });
     let sealed =
         |store| Arc::new(Sealed::new(store, seals.clone()).compared_with(known.clone()).counted_by(metrics.clone()));
-    let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.store.folder);
-    let operand_key = operand_key.map_err(OpenNodeError::OperandKey)?;
-    let membership = shared.map(|(store, replica)| {
-        Arc::new(Membership {
-            store,
-            replica,
-            seals: seals.clone(),
-            installation: config.store.installation.clone(),
-            served: config.environments.iter().map(|one| one.environment).collect(),
-            all_nodes: config.store.nodes.clone(),
-            copies: config.store.copies,
-            instance: audit.instance().to_owned(),
-            former: audit.former().map(str::to_owned),
-            is_copy: AtomicBool::new(is_copy(&config.audit.folder, node)),
-            audit_folder: config.audit.folder.clone(),
-            in_force: services.in_force.clone(),
-            told_before: Mutex::default(),
-            heard_before: HeardBefore::default(),
-        })
-    });
     let store = sealed(store);
-    let patience = if unverified.is_some() { CALLS_WAIT } else { Duration::ZERO };
-    let (open, is_open) = watch::channel(false);
+    let patience = if shared.is_none() { CALLS_WAIT } else { Duration::ZERO };
+    let (open, is_open) = watch::channel(Openness::Soon);
     let node = Arc::new(Node {
         store: Arc::new(Measured::new(Arc::new(Awaited::new(store.clone(), is_open.clone(), patience)), metrics)),
         audit: audit.clone(),
         clock,
         id: node.clone(),
-        journal: journal_id(&config.audit.folder, node).map_err(OpenNodeError::JournalId)?,
+        journal,
         open: OpenAttempts::default(),
         others: Arc::default(),
         terms: terms(config),
@@ -206,7 +166,7 @@ pub(super) fn open(
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
     workers.spawn_required("journal", keep_bringing(node.clone(), environments.clone()));
-    if let Some(opening) = unverified.as_ref().map(UnverifiedStore::opening) {
+    if config.store.kind == StoreKind::Embedded {
         let (node, environments, of_writer) = (node.clone(), environments.clone(), opening.clone());
         workers.spawn_required("the store's writer", async move { of_writer.opened().await.ended().await });
         workers.spawn_required("the watch of the clock", async move {
@@ -219,27 +179,42 @@ pub(super) fn open(
     workers.spawn_required("the watch of the store", watch_store(node.clone(), environments.clone()));
     let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
     let of_start = Arc::new(Node { store, ..Node::clone(&node) });
-    let (joined, has_joined) = watch::channel(false);
-    if let Some(membership) = &membership {
-        workers.spawn_required("membership", run_once(has_joined.clone(), membership.clone().stay(of_start.clone())));
-        let watching = membership.clone().watch_content(of_start.clone());
-        workers.spawn_required("the watch of the store's content", run_once(has_joined.clone(), watching));
-        workers.spawn_required("recovery", run_once(has_joined, membership.clone().keep_remembering(of_start.clone())));
-    }
-    let starting = start_node(NodeStart {
+    let beginning = NodeBeginning {
+        config: config.clone(),
+        workers: workers.clone(),
+        metrics: metrics.clone(),
+        in_force: services.in_force.clone(),
+        seals: seals.clone(),
         redis: awaited.clone(),
+        store: shared,
+        source: source.clone(),
+        audit: audit.clone(),
+        replica,
         membership: membership.clone(),
         seal_check: seal_check.clone(),
         node: of_start,
-        unverified,
-        audit_folder: config.audit.folder.clone(),
-        environments: environments.clone(),
-        joined,
-    });
+    };
+    let mut trouble = DiskTrouble::of(config, node.watched.clone(), open.clone());
+    // A fault that the disks have nothing to do with fails the start.
+    let first = match first {
+        Ok(opened) => Ok(beginning.begin(opened)?),
+        Err(error) => Err((error, disks, beginning)),
+    };
     let (report, reported) = oneshot::channel();
     workers.spawn_required("the node", {
-        let (node, environments) = (node.clone(), environments.clone());
+        let (node, environments, kind) = (node.clone(), environments.clone(), config.store.kind);
         async move {
+            let starting = async {
+                let start = match first {
+                    Ok(start) => start,
+                    Err((error, disks, beginning)) => {
+                        let notes = |error: &OpenNodeError| audit.fails(error.is_of_audit(kind));
+                        let opened = disks.keep_trying(error, &node.journal, &mut trouble, notes).await?;
+                        beginning.begin(opened)?
+                    }
+                };
+                start_node(start, &mut trouble).await
+            };
             if let Err(error) = starting.await {
                 match report.send(error) {
                     // The start of the process fails with this error.
@@ -249,7 +224,7 @@ pub(super) fn open(
                 return;
             }
             seal_check.keep();
-            open.send_replace(true);
+            open.send_replace(Openness::Open);
             node.watched.starts(None);
             drop(report);
             watch_leases(node, environments).await;
@@ -271,104 +246,11 @@ pub(super) fn open(
     Ok(OpenedStore { node, seals, source, membership, is_open })
 }
 
-/// The parts that a node needs to start.
-struct NodeStart {
-    redis: Option<ShardConnections>,
-    membership: Option<Arc<Membership>>,
-    seal_check: SealCheck,
-    node: Arc<Node>,
-    /// The embedded store, which is verified first.
-    unverified: Option<UnverifiedStore>,
-    audit_folder: PathBuf,
-    environments: Vec<Environment>,
-    /// Becomes true when this node has joined the others.
-    joined: watch::Sender<bool>,
-}
-
-/// Runs the work once the value is true; never if the sender is dropped first.
-async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = ()>) {
-    match is_so.wait_for(|is_so| *is_so).await.map(|_| ()) {
-        Ok(()) => work.await,
-        // The process ends for another reason, which it reports.
-        Err(_) => std::future::pending().await,
-    }
-}
-
-/// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
-/// before.
-async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
-    let NodeStart { redis, membership, seal_check, node, unverified, audit_folder, environments, joined } = start;
-    // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
-    let opened: Vec<OpenAttempt> =
-        Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
-    if let Some(store) = unverified {
-        store.verified(&node).await?;
-    }
-    let since = Stopwatch::start();
-    loop {
-        if let Some(redis) = &redis {
-            match redis.ready_within(RETRY_INTERVAL).await {
-                Ok(()) => {}
-                // A Redis with settings that make it unusable from the beginning fails the start.
-                Err(unfit) if unfit.is_misconfiguration() && since.elapsed() < REDIS_WAIT => {
-                    return Err(OpenNodeError::Redis(unfit));
-                }
-                Err(why) => {
-                    node.watched.starts(Some(why.to_string()));
-                    if matches!(why, NotReady::Unfit(_)) {
-                        tokio::time::sleep(RETRY_INTERVAL).await;
-                    }
-                    continue;
-                }
-            }
-        }
-        let joins = match &membership {
-            Some(membership) => {
-                seal_check.compare_with(&membership.store).await.map_err(OpenNodeError::OtherSealKey)?;
-                membership.join(&node).await
-            }
-            None => Ok(()),
-        };
-        match joins {
-            Ok(()) => {}
-            Err(
-                why @ (JoinError::Alone
-                | JoinError::Uncreated
-                | JoinError::Store(StoreFault::Away(_) | StoreFault::InDoubt(_))),
-            ) if redis.is_some() => {
-                node.watched.starts(Some(why.to_string()));
-                tokio::time::sleep(RETRY_INTERVAL).await;
-                continue;
-            }
-            Err(why) => return Err(OpenNodeError::Join(why)),
-        }
-        match close_for_missing_files(&node, &audit_folder).await {
-            Ok(()) => {}
-            Err(why @ (StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
-                node.watched.starts(Some(why.to_string()));
-                tokio::time::sleep(RETRY_INTERVAL).await;
-                continue;
-            }
-            Err(why) => return Err(OpenNodeError::Join(JoinError::Store(why))),
-        }
-        joined.send_replace(true);
-        match recover_whole(&node, membership.as_deref(), &environments).await {
-            Err(why @ RecoverError::Store(StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
-                node.watched.starts(Some(why.to_string()));
-                tokio::time::sleep(RETRY_INTERVAL).await;
-            }
-            recovered => {
-                drop(opened);
-                return recovered.map_err(OpenNodeError::Recover);
-            }
-        }
-    }
-}
-
 /// Writes the last entries to disk after the last commit. A gate that shares its store hands over what its journal has,
 /// and leaves the others, in the time that is left; the rest waits for the next start.
 pub(super) fn close(opened: OpenedStore, environments: &[Environment], left: Duration, runtime: &Runtime) {
     let OpenedStore { node, membership, .. } = opened;
+    let membership = membership.now();
     let all = async {
         match &membership {
             Some(membership) => {
@@ -404,7 +286,7 @@ pub(super) fn close(opened: OpenedStore, environments: &[Environment], left: Dur
 
 /// Hands over what the journal has, within this time; returns whether other journals have all of it.
 pub(super) fn hand_over(opened: &OpenedStore, within: Duration, runtime: &Runtime) -> Result<bool, RecoverError> {
-    let Some(membership) = &opened.membership else { return Ok(false) };
+    let Some(membership) = opened.membership.now() else { return Ok(false) };
     let all = async {
         let [production, sandbox] =
             Environment::ALL.map(|environment| membership.end_in_order(&opened.node, environment));
@@ -418,7 +300,7 @@ pub(super) fn hand_over(opened: &OpenedStore, within: Duration, runtime: &Runtim
 
 /// Leaves the other gates without handing over.
 pub(super) fn leave(opened: &OpenedStore, runtime: &Runtime) {
-    if let Some(membership) = &opened.membership {
+    if let Some(membership) = opened.membership.now() {
         let leaving = membership.leave_at_once(&opened.node);
         // Whoever is not told finds that its heartbeats ended.
         runtime.block_on(async { tokio::time::timeout(FLUSH_TIMEOUT, leaving).await }).ok();

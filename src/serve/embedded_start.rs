@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::disk_trouble::{DiskTrouble, looks_usable, still_has_store};
 use super::embedded_store::{belongs_here, lacks_commits, made_whole};
 use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{AuditFiles, audit_files, is_copy, keep_original};
@@ -13,6 +15,7 @@ use crate::adapters::store::embedded::{Embedded, OpenError, Options};
 use crate::adapters::store::opening::OpeningStore;
 use crate::adapters::store::rebuild::keep_aside;
 use crate::adapters::store::sealed::Seals;
+use crate::audit::Highest;
 use crate::config::Config;
 use crate::ledger::StoreFault;
 use crate::node::Node;
@@ -47,7 +50,10 @@ pub(super) fn open_store(config: &Config, seals: &Seals) -> Result<Embedded, Ope
 pub(super) fn or_empty<T>(folder: &Path, open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
     match open() {
         Err(OpenError::Damaged(why)) => {
-            let aside = keep_aside(folder).map_err(|fault| OpenError::Database(fault.to_string()))?;
+            let aside = keep_aside(folder).map_err(|fault| match fault {
+                StoreFault::Broken(why) => OpenError::Damaged(why),
+                fault => OpenError::Database(fault.to_string()),
+            })?;
             tracing::error!(why, kept = %aside.display(), "a database is damaged; it is built anew from the journal");
             open()
         }
@@ -61,7 +67,7 @@ impl UnverifiedStore {
         store: Embedded,
         config: &Config,
         runtime: &Handle,
-        audit: &Arc<AuditFiles>,
+        (audit, opening): (&Arc<AuditFiles>, Arc<OpeningStore>),
         seals: &Seals,
     ) -> Result<UnverifiedStore, OpenNodeError> {
         let stood = audit.stood();
@@ -77,35 +83,79 @@ impl UnverifiedStore {
             shortfall: audit.shortfall().map(str::to_owned),
         };
         let (config, audit, seals) = (config.clone(), audit.clone(), seals.clone());
-        Ok(UnverifiedStore { store, config, journal, audit, seals, opening: Arc::default() })
-    }
-
-    /// Returns the store as calls reach it, once it is verified.
-    pub(super) fn opening(&self) -> Arc<OpeningStore> {
-        self.opening.clone()
+        Ok(UnverifiedStore { store, config, journal, audit, seals, opening })
     }
 
     /// Verifies the whole content, or builds the store anew from the journal; then the store opens. Money closes where store
-    /// and journal may not hold all that happened.
-    pub(super) async fn verified(self, node: &Node) -> Result<(), OpenNodeError> {
-        node.watched.starts(Some("its content is still being verified".to_owned()));
-        let runtime = Handle::current();
-        let (journal, audit, folder) = (self.journal.clone(), self.audit.clone(), self.config.audit.folder.clone());
-        let verified = tokio::task::spawn_blocking(move || self.verify(&runtime)).await;
-        verified.map_err(|error| OpenNodeError::Unreadable(StoreFault::Away(error.to_string())))??;
-        close_if_incomplete(&*node.store, &journal, &node.id).await.map_err(OpenNodeError::Unreadable)?;
-        // Money is closed on disk by now, where the journal may be an older one.
-        if journal.is_copy {
-            keep_original(&folder, &node.id).map_err(OpenNodeError::JournalId)?;
+    /// and journal may not hold all that happened. While a disk is in trouble, it is tried again.
+    pub(super) async fn verified(self, node: &Node, trouble: &mut DiskTrouble) -> Result<(), OpenNodeError> {
+        let UnverifiedStore { store, config, journal, audit, seals, opening } = self;
+        let verifying = Verifying { config, stood: journal.highest.clone(), seals, opening };
+        let mut store = Some(store);
+        loop {
+            if trouble.is_none() {
+                node.watched.starts(Some("its content is still being verified".to_owned()));
+            }
+            let since = Stopwatch::start();
+            let (runtime, verifying, opened) = (Handle::current(), verifying.clone(), store.take());
+            let verified = tokio::task::spawn_blocking(move || verifying.verify(opened, &runtime)).await;
+            match verified.map_err(|error| OpenNodeError::Attempt(error.to_string()))? {
+                Err(Some(error)) if error.may_pass() => trouble.wait(&error, since.elapsed()).await,
+                Err(Some(error)) => return Err(error),
+                Err(None) => trouble.wait_on().await,
+                Ok(()) => break,
+            }
         }
+        let folder = &verifying.config.audit.folder;
+        loop {
+            match kept_closed(node, &journal, folder).await {
+                Err(error) if error.may_pass() => trouble.wait(&error, Duration::ZERO).await,
+                closed => break closed?,
+            }
+        }
+        trouble.is_over();
         audit.notes_reach();
         Ok(())
     }
+}
 
-    /// Verifies it on a thread that may block.
-    fn verify(self, runtime: &Handle) -> Result<(), OpenNodeError> {
-        let UnverifiedStore { store, config, journal, seals, opening, .. } = self;
-        let stood = journal.highest;
+/// Closes money on disk where the journal may be an older one; only then it counts as the original.
+async fn kept_closed(node: &Node, journal: &JournalAtStart, folder: &Path) -> Result<(), OpenNodeError> {
+    close_if_incomplete(&*node.store, journal, &node.id).await.map_err(OpenNodeError::Unreadable)?;
+    match journal.is_copy {
+        true => keep_original(folder, &node.id).map_err(OpenNodeError::JournalId),
+        false => Ok(()),
+    }
+}
+
+/// The work of verifying a store.
+#[derive(Clone, Debug)]
+struct Verifying {
+    config: Config,
+    /// The highest numbers of the journal.
+    stood: Highest,
+    seals: Seals,
+    opening: Arc<OpeningStore>,
+}
+
+impl Verifying {
+    /// Verifies the store on a thread that may block; it is opened again where an earlier attempt closed it. No error means
+    /// that the disk looks as before.
+    fn verify(self, store: Option<Embedded>, runtime: &Handle) -> Result<(), Option<OpenNodeError>> {
+        let folder = &self.config.store.folder;
+        let store = match store {
+            Some(store) => store,
+            None if !looks_usable(folder) => return Err(None),
+            None => {
+                still_has_store(folder)?;
+                open_store(&self.config, &self.seals).map_err(OpenNodeError::Store)?
+            }
+        };
+        self.verify_opened(store, runtime).map_err(Some)
+    }
+
+    fn verify_opened(self, store: Embedded, runtime: &Handle) -> Result<(), OpenNodeError> {
+        let Verifying { config, stood, seals, opening } = self;
         let since = Stopwatch::start();
         let store = made_whole(store, &config, runtime, &stood, &seals, || open_store(&config, &seals))?;
         store.takes_over();

@@ -41,7 +41,7 @@ pub(super) fn made_whole(
     open: impl Fn() -> Result<Embedded, OpenError>,
 ) -> Result<Embedded, OpenNodeError> {
     let Some(NumbersCompared { lacks, is_ahead }) = reached(&store, runtime, stood)? else {
-        return replaced(store, config, seals, open);
+        return replaced(store, config, seals, open, None);
     };
     let verdict = store.verify_content().map_err(OpenNodeError::Unreadable)?;
     let (store, is_writable) = match store.takes_transactions() {
@@ -54,11 +54,7 @@ pub(super) fn made_whole(
         }
     };
     if verdict == ContentVerdict::Damaged || !is_writable {
-        let store = replaced(store, config, seals, open)?;
-        if is_ahead {
-            close_incomplete(&store, config, runtime, seals, DAMAGED_AHEAD).map_err(OpenNodeError::Unreadable)?;
-        }
-        return Ok(store);
+        return replaced(store, config, seals, open, is_ahead.then_some(DAMAGED_AHEAD));
     }
     let store = if lacks {
         let store = match taken_in(store, config, runtime, stood, (verdict, &open))? {
@@ -82,7 +78,7 @@ pub(super) fn made_whole(
     };
     // The file must be closed before it can be replaced.
     drop(store);
-    built_anew(config, seals, open)
+    built_anew(config, seals, open, None)
 }
 
 /// How a store stands to the highest numbers of its journal.
@@ -123,31 +119,34 @@ fn replaced(
     config: &Config,
     seals: &Seals,
     open: impl Fn() -> Result<Embedded, OpenError>,
+    ahead: Option<&str>,
 ) -> Result<Embedded, OpenNodeError> {
     tracing::error!("the file of the store is damaged and stays beside it; the store is built anew from the journal");
     drop(store);
-    built_anew(config, seals, open)
+    built_anew(config, seals, open, ahead)
 }
 
-/// Builds the store from the journal alone. No process has its file open.
+/// Builds the store from the journal alone. No process has its file open. `ahead` says why the store before may have had more
+/// than the journal.
 fn built_anew(
     config: &Config,
     seals: &Seals,
     open: impl Fn() -> Result<Embedded, OpenError>,
+    ahead: Option<&str>,
 ) -> Result<Embedded, OpenNodeError> {
     let mut told = 0;
     let (journal, node) = (&config.audit.folder, &config.store.node);
     let met = met_store(journal, node, Environment::Production).and_then(|id| InstallationId::parse(&id));
     let installation = met.or_else(|| config.store.installation.clone());
     let is_copy = is_copy(journal, node);
-    let source = RebuildSource { journal, node, seals, installation: installation.as_ref(), is_copy };
+    let source = RebuildSource { journal, node, seals, installation: installation.as_ref(), is_copy, ahead };
     let rebuilt = rebuild(&config.store.folder, source, &mut |commits| {
         if commits.saturating_sub(told) >= PROGRESS_INTERVAL {
             told = commits;
             tracing::info!(commits, "the store is being built from the journal");
         }
     });
-    let rebuilt = rebuilt.map_err(|fault| OpenNodeError::Rebuild(fault.to_string()))?;
+    let rebuilt = rebuilt.map_err(OpenNodeError::Rebuild)?;
     let (commits, is_whole) = (rebuilt.commits, rebuilt.is_whole());
     match is_whole {
         true => {
@@ -236,7 +235,6 @@ fn close_incomplete(
         "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
          `sluice unfreeze --restored`"
     );
-    store.adopt_content()?;
     for environment in Environment::ALL {
         let before = runtime.block_on(store.read(&Freeze::Restored.key(environment)))?.0.map(|record| record.version);
         let above = runtime.block_on(store.last(environment))?;
@@ -249,7 +247,8 @@ fn close_incomplete(
             }
         }
     }
-    Ok(())
+    // Last: a start that ends before finds again what it found.
+    store.adopt_content()
 }
 
 /// Checks that the store of production was created for this installation, and notes the installation beside the journal.

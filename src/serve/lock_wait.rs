@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::supervisor::Supervisor;
 
@@ -16,7 +14,6 @@ const LOG_INTERVAL: Duration = Duration::from_secs(5);
 /// How a start waits.
 #[derive(Clone, Copy)]
 pub(super) struct LockWait<'p> {
-    pub runtime: &'p Runtime,
     pub supervisor: &'p Supervisor,
     pub wait: Duration,
 }
@@ -46,7 +43,7 @@ impl LockWait<'_> {
                 );
                 self.supervisor.waiting(&format!("the process that has the {name}"));
             }
-            self.runtime.block_on(async { tokio::time::sleep(POLL_INTERVAL).await });
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -3,7 +3,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | `process` | builds every part from the configuration and serves |
-//! | `bookkeeping` | opens and closes the store and the audit log |
+//! | `bookkeeping`, `node_start` | open and close the node, join the others, recover |
+//! | `disk_opening`, `disk_trouble` | open the store and the audit log, again and again while a disk is in trouble |
 //! | `lock_wait` | waits while the previous process has the files |
 //! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
 //! | `dates` | asks for the date, so that the clock is compared before money moves |
@@ -20,6 +21,8 @@
 
 mod bookkeeping;
 mod dates;
+mod disk_opening;
+mod disk_trouble;
 mod ending;
 mod embedded_start;
 mod embedded_store;
@@ -28,6 +31,7 @@ mod limits;
 mod lock_wait;
 mod lookups;
 mod node_settings;
+mod node_start;
 mod open_node_error;
 pub mod process;
 pub mod probes;

@@ -34,7 +34,7 @@ use crate::adapters::credential::Credential;
 use crate::adapters::identity::{Identity, Keyring};
 use crate::adapters::inherited_sockets::HandedOver;
 use crate::adapters::otlp::Tracer;
-use crate::adapters::policies::Archive;
+use crate::adapters::policies::{Archive, LoadedPolicies};
 use crate::adapters::rate::{Local, SharedRates, SharedRoom};
 use crate::adapters::redis::ShardConnections;
 use crate::adapters::supervisor::Supervisor;
@@ -139,7 +139,6 @@ impl Process {
                 std::future::pending::<()>().await;
             }
         });
-
         let conf = Arc::new(server_conf(threads));
         let mut server = Server::new_with_opt_and_conf(None, server_conf(threads));
         let ((stop, stopping), (phase, phased)) = (watch::channel(false), watch::channel(Phase::Serving));
@@ -153,10 +152,10 @@ impl Process {
         let redis = redis(config, &metrics, &workers)?;
         let archive = Archive::beside(&config.audit.folder, &config.store.node);
         let seen = file_watch::stamp_files(&folder, &files);
-        let set = start_policies(&folder, &loaded, &archive).map_err(StartError::Policies)?;
-        let running = set.clone();
-        let rates = rates(config, &set.policies, &metrics, redis.as_ref());
-        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
+        let running = start_policies(&folder, &loaded, &archive).map_err(StartError::Policies)?;
+        let LoadedPolicies { catalog, policies, .. } = running.clone();
+        let rates = rates(config, &policies, &metrics, redis.as_ref());
+        let in_force = Arc::new(InForce::new(catalog, policies, rates, metrics.clone()));
         tracing::info!(version = in_force.now().policies.version(), "policies came into force");
         let services = Services {
             runtime: &runtime,
@@ -165,6 +164,7 @@ impl Process {
             stopping: &stopping,
             supervisor: &supervisor,
             in_force: &in_force,
+            policies: Some(&loaded),
         };
         let opened = bookkeeping::open(config, services, &metrics, redis).map_err(StartError::Node)?;
         let node = opened.node.clone();

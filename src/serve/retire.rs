@@ -108,6 +108,7 @@ pub fn retire(of: Retirement) -> Result<BTreeMap<Environment, u64>, RetireError>
         stopping: &stopping,
         supervisor: &supervisor,
         in_force: &in_force,
+        policies: None,
     };
     let opened = bookkeeping::open(&config, services, &metrics, Some(redis)).map_err(|error| match error {
         OpenNodeError::Join(JoinError::Cut) => RetireError::Cut,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use crate::adapters::disk_trouble::is_trouble;
 use crate::adapters::policies::{Archive, FollowedSets, LoadedPolicies, PolicyFolder, Proposed};
 use crate::base::ids::Environment;
 use crate::config::{Config, Loosening};
@@ -21,21 +22,30 @@ pub(super) fn start_policies(
     let unusable = |error: io::Error| {
         format!("the policies cannot be archived beside the audit log, in `{}`: {error}", archive.folder().display())
     };
-    archive.keep(found).map_err(unusable)?;
-    if archive.proposed().map_err(unusable)?.is_none() {
-        // The folder of a gate that never ran here changes nothing for the others.
-        let proposed = Proposed { version: found.policies.version().to_owned(), replaces: Number::new(0) };
-        archive.propose(&proposed).map_err(unusable)?;
+    match archived(found, archive) {
+        Ok(()) => {}
+        // It is done when the node is opened, once that disk can be used.
+        Err(error) if is_trouble(&error) => {
+            tracing::warn!(%error, "the policies cannot be archived yet beside the audit log");
+        }
+        Err(error) => return Err(unusable(error)),
     }
-    let Some(version) = archive.in_force().map_err(unusable)? else {
-        archive.takes_force(found).map_err(unusable)?;
-        return Ok(found.clone());
-    };
+    let Some(version) = archive.in_force().map_err(unusable)? else { return Ok(found.clone()) };
     let former = match version == found.policies.version() {
         true => None,
         false => folder.at(archive.folder_of(&version)).load().ok(),
     };
     Ok(former.filter(|former| former.policies.version() == version).unwrap_or_else(|| found.clone()))
+}
+
+/// Keeps the policies of the folder in the archive. Where this gate never ran here, they are in force at first.
+pub(super) fn archived(found: &LoadedPolicies, archive: &Archive) -> io::Result<()> {
+    archive.keep(found)?;
+    if archive.proposed()?.is_none() {
+        // The folder of a gate that never ran here changes nothing for the others.
+        archive.propose(&Proposed { version: found.policies.version().to_owned(), replaces: Number::new(0) })?;
+    }
+    if archive.in_force()?.is_none() { archive.takes_force(found) } else { Ok(()) }
 }
 
 /// Returns the policies of the store, which take the place of those that run.

@@ -2,24 +2,24 @@
 //! part of itself must not move money.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
 /// The long-running tasks of a process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Workers {
     runtime: Handle,
     died: watch::Sender<bool>,
     /// Each task with the task that watches it.
-    tasks: Mutex<Vec<(AbortHandle, JoinHandle<()>)>>,
+    tasks: Arc<Mutex<Vec<(AbortHandle, JoinHandle<()>)>>>,
 }
 
 impl Workers {
     pub fn new(runtime: Handle) -> Workers {
-        Workers { runtime, died: watch::Sender::new(false), tasks: Mutex::default() }
+        Workers { runtime, died: watch::Sender::new(false), tasks: Arc::default() }
     }
 
     /// Spawns a task that must not end while the process runs: if it ends, the process ends.

@@ -76,7 +76,14 @@ pub(crate) fn report(
     let (cpu, watch, mut told) = (cpu_time()?, Stopwatch::start(), 0);
     let rebuilt = rebuild(
         &folder,
-        RebuildSource { journal: &journal, node: &node, seals: &seals, installation: None, is_copy: false },
+        RebuildSource {
+            journal: &journal,
+            node: &node,
+            seals: &seals,
+            installation: None,
+            is_copy: false,
+            ahead: None,
+        },
         &mut |commits| {
             if commits.saturating_sub(told) >= PROGRESS {
                 told = commits;
@@ -113,7 +120,7 @@ fn write_snapshot(
     (node, seals): (&NodeId, &Seals),
 ) -> anyhow::Result<SnapshotLink> {
     fs::create_dir(building)?;
-    let source = RebuildSource { journal, node, seals, installation: None, is_copy: false };
+    let source = RebuildSource { journal, node, seals, installation: None, is_copy: false, ahead: None };
     rebuild(building, source, &mut |_| {}).map_err(|fault| anyhow!("{fault}"))?;
     let replica = Replica::open(building, seals.clone())?;
     let content = replica.content().map_err(|fault| anyhow!("{fault}"))?;

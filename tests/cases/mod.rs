@@ -80,6 +80,7 @@ mod takes_no_writes;
 mod tampered;
 mod tidy;
 mod tls;
+mod troubled_disks;
 mod unheard;
 mod upgrade;
 mod watching;

@@ -23,6 +23,7 @@ pub mod split;
 pub mod terminal;
 pub mod tls;
 pub mod token;
+pub mod troubled_disk;
 pub mod upstream;
 pub mod wire;
 

@@ -31,8 +31,8 @@ pub trait Follower: fmt::Debug + Send + Sync {
     fn begin_anew(&self) -> Result<(), String>;
 
     /// Takes the content of a snapshot in the place of all that it knows; a snapshot that cannot be read to its end leaves
-    /// nothing.
-    fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String>;
+    /// nothing. Returns why the snapshot is unfit, if it is.
+    fn restore(&self, snapshot: &SnapshotFile) -> Result<Option<String>, String>;
 
     /// Returns how far it has followed.
     fn reached(&self) -> Result<Highest, String>;
@@ -53,14 +53,11 @@ fn restored(follower: &dyn Follower, folder: &Path, node: &NodeId) -> Result<Hig
         tracing::error!(%why, "a snapshot beside the journal cannot be used");
     }
     let Some(snapshot) = newest.snapshot else { return Ok(reached) };
-    match follower.restore(&snapshot) {
-        Ok(()) => follower.reached(),
-        Err(why) => {
-            tracing::error!(why, "a snapshot beside the journal cannot be used");
-            // A part of it may have taken the place of what was there.
-            follower.reached()
-        }
+    if let Some(why) = follower.restore(&snapshot)? {
+        tracing::error!(why, "a snapshot beside the journal cannot be used");
     }
+    // A part of it may have taken the place of what was there.
+    follower.reached()
 }
 
 /// Hands over what the follower lacks of the files; `contradicts` gets each entry that contradicts those before it, and why.

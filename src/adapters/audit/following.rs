@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::OpenFault;
 use super::contradicting::ContradictingEntries;
 use super::follower::{Follower, catch_up};
 use super::log::Prepared;
@@ -31,21 +32,24 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Lets the follower catch up with the files. A follower that knows more than the files says that they were cut.
+    /// Lets the follower catch up with the files. A follower that knows more than the files says that they were cut; its other
+    /// faults are those of its disk.
     pub(super) fn start(
         follower: Arc<dyn Follower>,
         folder: &Path,
         node: &NodeId,
         stood: &Highest,
-    ) -> Result<Following, String> {
-        for (environment, reached) in follower.reached()? {
+    ) -> Result<Following, OpenFault> {
+        let failed = |why: String| OpenFault::Disk { path: folder.to_owned(), why: named(&why), may_pass: true };
+        for (environment, reached) in follower.reached().map_err(failed)? {
             let has = stood.get(&environment).copied().unwrap_or(0);
             if reached > has {
-                return Err(format!("it ends at number {has} of {environment}, but it had entries up to {reached}"));
+                let why = format!("it ends at number {has} of {environment}, but it had entries up to {reached}");
+                return Err(OpenFault::Damaged { path: folder.to_owned(), place: None, why });
             }
         }
         // This process never sends the commits of an earlier one.
-        catch_up(&*follower, folder, node, &mut |_, _| {})?;
+        catch_up(&*follower, folder, node, &mut |_, _| {}).map_err(failed)?;
         let (folder, node) = (folder.to_owned(), node.clone());
         Ok(Following {
             follower,

@@ -14,26 +14,33 @@ use crate::ledger::{JournalId, NodeId};
 
 /// Returns the identity of a node's journal; makes one where there is none. The process holds the folder's lock.
 pub fn journal_id(folder: &Path, node: &NodeId) -> io::Result<JournalId> {
+    if let Some(kept) = kept_journal_id(folder, node)? {
+        return Ok(kept);
+    }
+    let path = journal_id_file(folder, node);
+    let id = JournalId::parse(&nonce().0).ok_or_else(|| io::Error::other("no random identity could be made"))?;
+    let unfinished = path.with_extension("unfinished");
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    file.write_all(id.as_str().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, &path)?;
+    fs::File::open(folder)?.sync_all()?;
+    Ok(id)
+}
+
+/// Returns the identity of a node's journal, if it has one.
+pub fn kept_journal_id(folder: &Path, node: &NodeId) -> io::Result<Option<JournalId>> {
     let path = journal_id_file(folder, node);
     match read_regular_text(&path) {
-        Ok(text) => JournalId::parse(text.trim()).ok_or_else(|| {
+        Ok(text) => JournalId::parse(text.trim()).map(Some).ok_or_else(|| {
             io::Error::other(format!(
                 "`{}` does not contain the identity of this gate's journal: restore the file, or remove it; then the gate \
                  counts as another one, and two people must declare the former one gone",
                 path.display()
             ))
         }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let id = JournalId::parse(&nonce().0).ok_or_else(|| io::Error::other("no random identity could be made"))?;
-            let unfinished = path.with_extension("unfinished");
-            let mut options = fs::OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-            file.write_all(id.as_str().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &path)?;
-            fs::File::open(folder)?.sync_all()?;
-            Ok(id)
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }

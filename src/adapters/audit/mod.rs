@@ -15,11 +15,13 @@ mod following;
 mod journal_id;
 mod line_search;
 mod line_tree;
+mod lock;
 mod log;
 mod lost_entries;
 mod last_heard;
 mod met_store;
 mod missing_files;
+mod opening;
 mod operand_key;
 mod reach_note;
 mod receipts;
@@ -34,8 +36,8 @@ mod tree_folder;
 mod whole_journal;
 mod writer;
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -50,13 +52,14 @@ use tokio::time::timeout;
 
 use self::following::Following;
 use self::line_tree::TreeStart;
+use self::lock::{is_free, lock, signed};
 use self::log::{Log, LogPosition, Prepared};
 use self::reach_note::ReachNote;
 use self::signer::CheckpointSigner;
 use self::start::recent_checkpoint;
 use self::writer::{Health, LogJob, LogRequest, LogWriter, Suspended, WriterSignals};
+use crate::adapters::disk_trouble::is_trouble;
 use crate::adapters::random;
-use crate::adapters::regular_file::open_regular;
 use crate::audit::{FileHeader, Highest, LineText, OnDisk, SnapshotLink, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Number, Outstanding};
@@ -71,14 +74,16 @@ pub use folder::{
 };
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
-pub use journal_id::journal_id;
+pub use journal_id::{journal_id, kept_journal_id};
 pub use last_heard::{LastHeard, LastStated};
 pub use line_tree::{JournalTree, NewCheckpoint};
+pub use lock::is_live;
 pub use lost_entries::{
     EntryRoom, another_history, entries_above, files_begin, has_own_within, may_have_lacking, newest_entries,
 };
 pub use met_store::{keep_met_store, met_store};
 pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
+pub use opening::OpeningAudit;
 pub use operand_key::{kept_operand_key, operand_key};
 pub use receipts::{EntryNumbers, JournalReceipts, NoReceipt};
 pub use salts::kept_salts;
@@ -142,8 +147,15 @@ pub enum OpenFault {
         in_place(.place.as_ref())
     )]
     Damaged { path: PathBuf, place: Option<(u64, u64)>, why: String },
+    /// `may_pass` where the disk is in trouble.
     #[error("the audit chain cannot be opened: `{}`: {why}", .path.display())]
-    Disk { path: PathBuf, why: String },
+    Disk { path: PathBuf, why: String, may_pass: bool },
+}
+
+impl OpenFault {
+    fn disk(path: &Path, error: &io::Error) -> OpenFault {
+        OpenFault::Disk { path: path.to_owned(), why: error.to_string(), may_pass: is_trouble(error) }
+    }
 }
 
 /// Names the line and the byte in a sentence about a file.
@@ -186,33 +198,37 @@ impl AuditFiles {
     /// Opens the files on another disk.
     pub fn on(disk: Box<dyn Disk>, settings: AuditSettings, clock: Arc<dyn Clock>) -> Result<AuditFiles, OpenFault> {
         let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints, follower, note } = settings;
-        let fault = |error: io::Error| OpenFault::Disk { path: folder.clone(), why: error.to_string() };
+        let fault = |error: io::Error| OpenFault::disk(&folder, &error);
         fs::create_dir_all(&folder).map_err(fault)?;
         let mut lock = lock(&lock_file(&folder, &node))?;
         is_free(&folder, &node)?;
-        let instance = random::nonce().0;
-        let former = signed(&mut lock, &instance).map_err(fault)?;
         let recent = recent_checkpoint(&folder, &node).map_err(fault)?;
         let start = start::find_start(&folder, &node, recent.as_ref().map(|(_, place)| &place.end))?;
         let shortfall = note.as_ref().map(|note| reach_note::shortfall(note, &folder, &node, start.tip.as_ref()));
         let shortfall = shortfall.transpose()?.flatten();
         let notes_reach = Arc::new(AtomicBool::new(shortfall.is_none()));
         let note = note.map(|note| ReachNote::new(note, Arc::clone(&notes_reach)));
-        let begun = checkpoints.map(|checkpoints| {
-            let tip = start.tip.as_ref().map(|tip| (tip.header.sequence, tip.lines));
-            let start = TreeStart { folder: folder.clone(), node: node.clone(), recent, tip };
-            let (thread, tree) = line_tree::start(&checkpoints, start)?;
-            Ok((CheckpointSigner::new(&checkpoints, Arc::clone(&clock), thread), tree))
-        });
-        let (signer, tree) = begun.transpose().map_err(fault)?.unzip();
+        let tip = start.tip.as_ref().map(|tip| (tip.header.sequence, tip.lines));
         let stood = start.tip.as_ref().map(|tip| tip.highest.clone()).unwrap_or_default();
         let place = LogPosition { folder: folder.clone(), node: node.clone(), rotate_bytes };
-        let log = Log::new(disk, clock, place, start.tip, start.remembered).map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => OpenFault::Locked { path: folder.clone() },
-            _ => fault(error),
-        })?;
-        let following = follower.map(|follower| Following::start(follower, &folder, &node, &stood)).transpose();
-        let following = following.map_err(|why| OpenFault::Damaged { path: folder.clone(), place: None, why })?;
+        let log =
+            Log::new(disk, Arc::clone(&clock), place, start.tip, start.remembered).map_err(|error| {
+                match error.kind() {
+                    io::ErrorKind::ResourceBusy => OpenFault::Locked { path: folder.clone() },
+                    _ => fault(error),
+                }
+            })?;
+        let following = follower.map(|follower| Following::start(follower, &folder, &node, &stood)).transpose()?;
+        // Behind all that a disk refuses: a start that fails leaves the name of the process that wrote the files before.
+        let instance = random::nonce().0;
+        let former =
+            signed(&mut lock, &instance).map_err(|error| OpenFault::disk(&lock_file(&folder, &node), &error))?;
+        let begun = checkpoints.map(|checkpoints| {
+            let start = TreeStart { folder: folder.clone(), node: node.clone(), recent, tip };
+            let (thread, tree) = line_tree::start(&checkpoints, start)?;
+            Ok((CheckpointSigner::new(&checkpoints, clock, thread), tree))
+        });
+        let (signer, tree) = begun.transpose().map_err(fault)?.unzip();
         let health = Arc::new(Health::new());
         let (reach, reached) = watch::channel(log.highest().clone());
         let gap = Arc::new(Notify::new());
@@ -388,49 +404,6 @@ fn prepare(entry: &Outstanding) -> Result<Prepared, AuditFault> {
         content: text.content(),
         text,
     })
-}
-
-fn lock(path: &Path) -> Result<File, OpenFault> {
-    let fault = |error: io::Error| OpenFault::Disk { path: path.to_owned(), why: error.to_string() };
-    let file = File::options().create(true).truncate(false).read(true).write(true).open(path).map_err(fault)?;
-    // `is_live` holds the lock for a moment.
-    const TRIES: u32 = 20;
-    for _ in 0..TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
-            Err(TryLockError::Error(error)) => return Err(fault(error)),
-        }
-    }
-    Err(OpenFault::Locked { path: path.to_owned() })
-}
-
-/// Fails where a process writes the newest file of a node, although nobody holds the lock file: somebody removed it.
-fn is_free(folder: &Path, node: &NodeId) -> Result<(), OpenFault> {
-    let fault = |path: &Path, error: io::Error| OpenFault::Disk { path: path.to_owned(), why: error.to_string() };
-    let all = audit_files(folder).map_err(|error| fault(folder, error))?;
-    let Some(newest) = all.into_iter().rfind(|file| file.node == *node) else { return Ok(()) };
-    match open_regular(&newest.path).and_then(disk::locked) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(OpenFault::Locked { path: newest.path }),
-        Err(error) => Err(fault(&newest.path, error)),
-    }
-}
-
-/// Writes the new holder's name into the lock; returns the previous holder's.
-fn signed(lock: &mut File, instance: &str) -> io::Result<Option<String>> {
-    let mut former = String::new();
-    lock.take(64).read_to_string(&mut former)?;
-    lock.set_len(0)?;
-    lock.rewind()?;
-    lock.write_all(instance.as_bytes())?;
-    Ok((!former.is_empty()).then_some(former))
-}
-
-/// Whether a process writes the files of a node.
-pub fn is_live(folder: &Path, node: &NodeId) -> bool {
-    let lock = open_regular(lock_file(folder, node));
-    lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ pub(super) fn shortfall(
     node: &NodeId,
     tip: Option<&Tip>,
 ) -> Result<Option<String>, OpenFault> {
-    let fault = |path: &Path, error: io::Error| OpenFault::Disk { path: path.to_owned(), why: error.to_string() };
+    let fault = |path: &Path, error: io::Error| OpenFault::disk(path, &error);
     let text = match read_regular(note) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

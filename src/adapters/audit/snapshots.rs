@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::folder::{audit_files, snapshot_file, snapshot_files};
 use super::whole_journal::header;
+use crate::adapters::disk_trouble::is_trouble;
 use crate::adapters::regular_file::open_regular;
 use crate::audit::{FileHeader, Hash, SnapshotLink};
 use crate::ledger::NodeId;
@@ -80,8 +81,13 @@ pub fn newest_snapshot(folder: &Path, node: &NodeId) -> io::Result<NewestSnapsho
     let mut newest = NewestSnapshot::default();
     let mut seen = None;
     for file in audit_files(folder)?.into_iter().rev().filter(|file| file.node == *node) {
-        // A damaged file is told of by those that read it.
-        let Some(link) = header(&file).ok().and_then(|header| header.snapshot) else { continue };
+        let link = match header(&file) {
+            Ok(header) => header.snapshot,
+            Err(error) if is_trouble(&error) => return Err(error),
+            // A damaged file is told of by those that read it.
+            Err(_) => None,
+        };
+        let Some(link) = link else { continue };
         if seen.replace(link) == Some(link) {
             continue;
         }
@@ -92,6 +98,7 @@ pub fn newest_snapshot(folder: &Path, node: &NodeId) -> io::Result<NewestSnapsho
                 break;
             }
             Ok(_) => newest.unfit.push(UnfitSnapshot::Changed(path)),
+            Err(error) if is_trouble(&error) => return Err(error),
             Err(error) => newest.unfit.push(UnfitSnapshot::Unreadable(path, error.to_string())),
         }
     }

@@ -42,7 +42,7 @@ struct FoundFiles {
 pub(super) fn find_start(folder: &Path, node: &NodeId, recent: Option<&FileExtent>) -> Result<LogStart, OpenFault> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
-        move |error| OpenFault::Disk { path: path.clone(), why: io::Error::to_string(&error) }
+        move |error| OpenFault::disk(&path, &error)
     };
     let all = audit_files(folder).map_err(unreadable(folder))?;
     let mut files: Vec<AuditFile> = all.into_iter().filter(|file| file.node == *node).collect();
@@ -65,7 +65,7 @@ pub(super) fn find_start(folder: &Path, node: &NodeId, recent: Option<&FileExten
     if newest.scanned.stop.is_some() {
         put_aside(&newest.file.path, newest.scanned.length).map_err(unreadable(&newest.file.path))?;
     }
-    go_on(newest, files).map_err(|(path, why)| OpenFault::Disk { path, why: why.to_string() })?
+    go_on(newest, files).map_err(|(path, error)| OpenFault::disk(&path, &error))?
 }
 
 /// Behind the newest file; the ones before it are read as long as they say what is to be remembered.

@@ -12,28 +12,39 @@ use crate::ledger::{
 };
 use crate::ports::Store;
 
+/// Whether a store can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Openness {
+    /// Its opening goes on, and a call may wait for it.
+    Soon,
+    /// A disk is in trouble: nobody knows how long it lasts.
+    InTrouble,
+    Open,
+}
+
 /// A store that opens when recovery is done.
 #[derive(Debug)]
 pub struct Awaited {
     inner: Arc<dyn Store>,
-    is_open: watch::Receiver<bool>,
+    is_open: watch::Receiver<Openness>,
     patience: Duration,
 }
 
 impl Awaited {
-    /// Wraps a store; calls reach it once `is_open` is true, and wait that long for it.
-    pub fn new(inner: Arc<dyn Store>, is_open: watch::Receiver<bool>, patience: Duration) -> Awaited {
+    /// Wraps a store; calls reach it once it is open, and wait that long for it.
+    pub fn new(inner: Arc<dyn Store>, is_open: watch::Receiver<Openness>, patience: Duration) -> Awaited {
         Awaited { inner, is_open, patience }
     }
 
     async fn inner(&self) -> Result<&dyn Store, StoreFault> {
-        if !*self.is_open.borrow() && !self.patience.is_zero() {
+        if *self.is_open.borrow() == Openness::Soon && !self.patience.is_zero() {
             let mut is_open = self.is_open.clone();
-            tokio::time::timeout(self.patience, is_open.wait_for(|is_open| *is_open)).await.ok();
+            tokio::time::timeout(self.patience, is_open.wait_for(|is_open| *is_open != Openness::Soon)).await.ok();
         }
         match *self.is_open.borrow() {
-            true => Ok(&*self.inner),
-            false => Err(StoreFault::Away("it was not there since this gate was started".to_owned())),
+            Openness::Open => Ok(&*self.inner),
+            Openness::Soon => Err(StoreFault::Away("it was not there since this gate was started".to_owned())),
+            Openness::InTrouble => Err(StoreFault::Away("a disk of this gate is in trouble".to_owned())),
         }
     }
 }
@@ -93,7 +104,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_reaches_the_store_before_the_records_of_an_earlier_run_are_recovered() {
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-        let (opens, is_open) = watch::channel(false);
+        let (opens, is_open) = watch::channel(Openness::Soon);
         let awaited = Awaited::new(store.clone(), is_open, Duration::ZERO);
         let environment = Environment::Production;
         let node = NodeId::parse("gate").unwrap();
@@ -109,20 +120,20 @@ mod tests {
         assert_eq!(store.calls(), 0);
         // People must know also before why the store refuses.
         awaited.query(Query::Refusal).await.unwrap();
-        opens.send(true).unwrap();
+        opens.send(Openness::Open).unwrap();
         awaited.commit(commit()).await.unwrap();
         awaited.query(windows()).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_call_waits_for_the_recovery_as_long_as_it_may() {
-        let (opens, is_open) = watch::channel(false);
+        let (opens, is_open) = watch::channel(Openness::Soon);
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
         let awaited = Awaited::new(store.clone(), is_open, Duration::from_secs(60));
         let swept = tokio::spawn(async move { awaited.sweep().await });
         tokio::task::yield_now().await;
         assert_eq!(store.calls(), 0);
-        opens.send(true).unwrap();
+        opens.send(Openness::Open).unwrap();
         swept.await.unwrap().unwrap();
         assert!(store.calls() > 0);
     }

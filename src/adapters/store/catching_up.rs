@@ -24,12 +24,12 @@ struct CatchingUp {
 }
 
 impl Embedded {
-    /// Makes the commits that the journal has and this store lacks, and returns how many they were. An error says why the
-    /// store must be built anew. Nothing else uses the store yet, and it must be opened again afterwards: its time went on.
+    /// Makes the commits that the journal has and this store lacks, and returns how many they were. One that is `Broken` says
+    /// why the store must be built anew. Nothing else uses the store yet, and it must be opened again afterwards: its time went on.
     pub fn catch_up(&self, journal: &Path, node: &NodeId) -> Result<u64, StoreFault> {
         let (database, seals) = self.opened()?;
         let store = CatchingUp { database, seals, commits: AtomicU64::new(0) };
-        catch_up(&store, journal, node, &mut |_, _| {}).map_err(StoreFault::Broken)?;
+        self.told_from_damage(|| catch_up(&store, journal, node, &mut |_, _| {}).map_err(StoreFault::Broken))?;
         Ok(store.commits.into_inner())
     }
 }
@@ -66,8 +66,8 @@ impl Follower for CatchingUp {
         Ok(())
     }
 
-    fn restore(&self, _snapshot: &SnapshotFile) -> Result<(), String> {
-        Err("the journal's files begin behind the end of the store".to_owned())
+    fn restore(&self, _snapshot: &SnapshotFile) -> Result<Option<String>, String> {
+        Ok(Some("the journal's files begin behind the end of the store".to_owned()))
     }
 
     fn reached(&self) -> Result<Highest, String> {

@@ -1,38 +1,50 @@
-//! An embedded store that is verified while the gate serves reads already.
+//! An embedded store, or the replica of a Redis, that is opened while the gate serves reads already.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::sync::watch;
 
 use super::embedded::Embedded;
+use super::journalled_records::{JournalledRecords, KnownRecord};
+use super::replica::Replica;
 use super::snapshot::{SnapshotSource, StoreContent};
+use crate::adapters::opening::Opening;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault};
+use crate::ledger::{
+    Commit, CommitError, Number, Query, QueryAnswer, Receipt, RecordKey, Sender, StoreFault, StoreTime,
+};
 use crate::ports::Store;
 
 /// A store that is unavailable until it is opened.
-#[derive(Debug, Default)]
-pub struct OpeningStore(watch::Sender<Option<Arc<Embedded>>>);
+pub type OpeningStore = Opening<Embedded>;
 
 impl OpeningStore {
-    /// From now on calls reach this store.
-    pub fn opens(&self, store: Arc<Embedded>) {
-        self.0.send_replace(Some(store));
-    }
-
-    /// Waits until the store is there.
-    pub async fn opened(&self) -> Arc<Embedded> {
-        let mut opened = self.0.subscribe();
-        match opened.wait_for(Option::is_some).await.map(|store| store.clone()) {
-            Ok(Some(store)) => store,
-            Ok(None) | Err(_) => std::future::pending().await,
-        }
-    }
-
     fn store(&self) -> Result<Arc<Embedded>, StoreFault> {
-        let store = self.0.borrow().clone();
-        store.ok_or_else(|| StoreFault::Away("its content is still being verified".to_owned()))
+        self.now().ok_or_else(|| StoreFault::Away("its content is still being verified".to_owned()))
+    }
+}
+
+impl Opening<Replica> {
+    fn replica(&self) -> Result<Arc<Replica>, StoreFault> {
+        self.now().ok_or_else(|| StoreFault::Away("the replica of the store is not open yet".to_owned()))
+    }
+}
+
+impl SnapshotSource for Opening<Replica> {
+    fn content(&self) -> Result<StoreContent, StoreFault> {
+        self.replica()?.content()
+    }
+}
+
+impl JournalledRecords for Opening<Replica> {
+    fn known(&self, key: &RecordKey, now: StoreTime) -> Result<KnownRecord, StoreFault> {
+        self.replica()?.known(key, now)
+    }
+
+    fn doubted(&self, key: &RecordKey, why: &str) {
+        if let Some(replica) = self.now() {
+            JournalledRecords::doubted(&*replica, key, why);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::repeated::{self, RepeatedCommit};
 use super::replica::Replica;
 use super::sealed::Seals;
 use crate::adapters::audit::{Follower as _, newest_snapshot};
+use crate::adapters::disk_trouble::is_trouble;
 use crate::audit::Highest;
 use crate::base::ids::Environment;
 use crate::ledger::{InstallationId, NodeId, Number, Outstanding, StoreFault};
@@ -42,6 +43,8 @@ pub struct RebuildSource<'s> {
     pub installation: Option<&'s InstallationId>,
     /// Whether the journal is a copy, which may be an old one.
     pub is_copy: bool,
+    /// Why the store that is replaced may have had more than the journal, if it may.
+    pub ahead: Option<&'s str>,
 }
 
 /// What a journal made of a store.
@@ -61,12 +64,18 @@ pub struct Rebuilt {
     pub last: Highest,
     /// Whether the journal is a copy, which may be an old one.
     pub is_copy: bool,
+    /// Why the store that was replaced may have had more than the journal.
+    pub ahead: Option<String>,
 }
 
 impl Rebuilt {
     /// Whether the journal proves that nothing is missing.
     pub fn is_whole(&self) -> bool {
-        self.missing.is_empty() && self.left_out_count == 0 && self.flaw.is_none() && !self.is_copy
+        self.missing.is_empty()
+            && self.left_out_count == 0
+            && self.flaw.is_none()
+            && !self.is_copy
+            && self.ahead.is_none()
     }
 
     /// Returns why money stays closed in an environment.
@@ -82,6 +91,7 @@ impl Rebuilt {
             )
             .chain(self.flaw.clone())
             .chain(self.copied(environment))
+            .chain(self.ahead.clone())
             .collect();
         let more = reasons.len().saturating_sub(3);
         reasons.truncate(3);
@@ -142,7 +152,10 @@ pub fn rebuild(folder: &Path, source: RebuildSource<'_>, told: &mut dyn FnMut(u6
 }
 
 fn build(building: &Path, source: RebuildSource<'_>, told: &mut dyn FnMut(u64)) -> Result<Rebuilt, StoreFault> {
-    let replica = Replica::open(building, source.seals.clone()).map_err(|error| StoreFault::Away(error.to_string()))?;
+    let replica = Replica::open(building, source.seals.clone()).map_err(|error| match error.may_pass() {
+        true => StoreFault::Away(error.to_string()),
+        false => StoreFault::Broken(error.to_string()),
+    })?;
     if let Some(id) = source.installation {
         replica.belongs_to(id)?;
     }
@@ -160,8 +173,8 @@ fn build(building: &Path, source: RebuildSource<'_>, told: &mut dyn FnMut(u64)) 
 /// alone may be whole.
 fn begin_with_snapshot(replica: &Replica, journal: &Path, node: &NodeId) -> Result<Highest, StoreFault> {
     let newest = newest_snapshot(journal, node).map_err(|error| failed(journal, &error))?;
-    let restored = newest.snapshot.map(|snapshot| replica.restore(&snapshot));
-    let unfit = newest.unfit.iter().map(ToString::to_string).chain(restored.and_then(Result::err));
+    let restored = newest.snapshot.map(|snapshot| replica.restore(&snapshot)).transpose().map_err(StoreFault::Away)?;
+    let unfit = newest.unfit.iter().map(ToString::to_string).chain(restored.flatten());
     unfit.for_each(|why| tracing::error!(why, "a snapshot beside the journal cannot be used"));
     replica.reached().map_err(StoreFault::Away)
 }
@@ -195,9 +208,9 @@ fn repeat_all(
     gathered: usize,
     made: &AtomicU64,
 ) -> Result<Rebuilt, StoreFault> {
-    let RebuildSource { journal, node, seals, is_copy, .. } = source;
+    let RebuildSource { journal, node, seals, is_copy, ahead, .. } = source;
     let behind = begin_with_snapshot(replica, journal, node)?;
-    let mut rebuilt = Rebuilt { last: behind.clone(), is_copy, ..Rebuilt::default() };
+    let mut rebuilt = Rebuilt { last: behind.clone(), is_copy, ahead: ahead.map(str::to_owned), ..Rebuilt::default() };
     let mut gathered = replica.gather(gathered)?;
     rebuilt.flaw = thread::scope(|scope| {
         let opened = OpenedJournal::begin(scope, (journal, node), behind, seals);
@@ -257,7 +270,8 @@ fn replaced(folder: &Path) -> io::Result<Vec<u32>> {
 }
 
 fn failed(path: &Path, error: &io::Error) -> StoreFault {
-    StoreFault::Away(format!("`{}`: {error}", path.display()))
+    let why = format!("`{}`: {error}", path.display());
+    if is_trouble(error) { StoreFault::Away(why) } else { StoreFault::Broken(why) }
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Follower for Replica {
         begun.map_err(|fault| fault.to_string())
     }
 
-    fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String> {
+    fn restore(&self, snapshot: &SnapshotFile) -> Result<Option<String>, String> {
         let restored = ProvenSnapshot::open(snapshot, &self.seals).and_then(|proven| {
             self.restore_all(proven).inspect_err(|_| {
                 if let Err(fault) = self.forget_all() {
@@ -74,7 +74,12 @@ impl Follower for Replica {
                 }
             })
         });
-        restored.map_err(|fault| format!("`{}`: {fault}", snapshot.path.display()))
+        let named = |why: String| format!("`{}`: {why}", snapshot.path.display());
+        match restored {
+            Ok(()) => Ok(None),
+            Err(StoreFault::Broken(why)) => Ok(Some(named(why))),
+            Err(fault) => Err(named(fault.to_string())),
+        }
     }
 
     fn reached(&self) -> Result<Highest, String> {
@@ -222,7 +227,7 @@ mod tests {
         let line = half + text[half..].find('\n').unwrap() + 1;
         fs::write(&snapshot.path, [&text[..line], "{}\n", &text[line..]].concat()).unwrap();
         put(&to, before());
-        let why = to.restore(&snapshot).unwrap_err();
+        let why = to.restore(&snapshot).unwrap().unwrap();
         assert!(why.contains("line"), "{why}");
         assert_eq!(to.reached(), Ok(Highest::new()));
         assert!(content(&to).is_empty());

@@ -15,6 +15,7 @@ use super::layout::{self, Item};
 use super::queries::{self, StoreView as _};
 use super::sealed::Seals;
 use crate::adapters::audit::SnapshotFile;
+use crate::adapters::disk_trouble::is_trouble;
 use crate::base::digest::hex;
 use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
@@ -115,7 +116,11 @@ pub(super) struct ProvenSnapshot {
 
 impl ProvenSnapshot {
     pub fn open(snapshot: &SnapshotFile, seals: &Seals) -> Result<ProvenSnapshot, StoreFault> {
-        let failed = |error: io::Error| StoreFault::Away(error.to_string());
+        // Other errors say that the file is not the one that was written, or that nobody may read it.
+        let failed = |error: io::Error| match is_trouble(&error) {
+            true => StoreFault::Away(error.to_string()),
+            false => StoreFault::Broken(error.to_string()),
+        };
         let broken = |why: &str| StoreFault::Broken(why.to_owned());
         let mut file = File::open(&snapshot.path).map_err(failed)?;
         let (end, last) = last_line(&mut file).map_err(failed)?;
@@ -232,7 +237,9 @@ mod tests {
 
     fn restored(folder: &Path, snapshot: &SnapshotFile, seals: Seals) -> Result<Number, String> {
         let replica = Replica::open(&folder.join("to"), seals).unwrap();
-        replica.restore(snapshot)?;
+        if let Some(unfit) = replica.restore(snapshot)? {
+            return Err(unfit);
+        }
         assert_eq!(replica.begin(Environment::Production).unwrap(), Number::new(7));
         Ok(replica.last(Environment::Production).unwrap())
     }

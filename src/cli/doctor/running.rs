@@ -33,6 +33,11 @@ struct GateAnswers {
     metrics: MetricLines,
 }
 
+/// Whether a gate answers where the probes of this one are.
+pub(super) async fn is_there(config: &Config) -> bool {
+    ask(near(config.probes.listen)).await.is_ok()
+}
+
 /// Asks the gate, and reports what it says.
 pub(super) async fn check(config: &Config, policies: Option<&str>, report: &mut DoctorReport) {
     let probes = near(config.probes.listen);

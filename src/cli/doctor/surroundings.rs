@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::report::DoctorReport;
 use crate::adapters::machine::{DiskSpace, disk_space};
-use crate::adapters::store::embedded::{ContentVerdict, Embedded};
+use crate::adapters::store::embedded::{ContentVerdict, Embedded, OpenError};
 use crate::config::Config;
 
 /// How long to wait for a connection to upstream.
@@ -63,6 +63,16 @@ pub(super) fn find_damage(why: &str, report: &mut DoctorReport) {
     report.find(
         &format!("the file of the store is damaged: {why}"),
         "start the gate: it keeps the file as `store.redb.replaced-N`, and builds the store anew from its journal; check the disk",
+    );
+}
+
+/// Reports a store whose disk is in trouble.
+pub(super) fn find_trouble(error: &OpenError, report: &mut DoctorReport) {
+    report.store = "cannot be opened: its disk is in trouble".to_owned();
+    report.find(
+        &error.to_string(),
+        "make room on the disk, mount it for writing, or repair it, and keep every file; a gate that runs goes on by itself, \
+         and serves reads until then",
     );
 }
 

@@ -1,6 +1,7 @@
 //! Disks that fail.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
 use std::sync::{Condvar, MutexGuard};
 
 use proptest::prelude::*;
@@ -344,4 +345,18 @@ async fn a_file_that_is_taken_away_or_touched_meanwhile_is_noticed() {
     until(|| audit.is_well()).await;
     audit.append(vec![entry(3)]).await.unwrap();
     assert_eq!(read_numbers(folder.path()), BTreeMap::from([(1, vec![1, 2, 3])]));
+}
+
+#[tokio::test]
+async fn a_start_that_the_disk_refuses_leaves_the_name_of_who_wrote_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = open(folder.path()).unwrap();
+    let instance = before.instance().to_owned();
+    drop(before);
+    let disk = Faulty::default();
+    disk.set(|state| state.fates.push_back(DiskFate::Bad(0)));
+    let refused = AuditFiles::on(Box::new(disk), settings(folder.path()), Arc::new(Hand::default()));
+    assert!(matches!(refused, Err(OpenFault::Disk { .. })));
+    let after = open(folder.path()).unwrap();
+    assert_eq!(after.former(), Some(instance.as_str()));
 }

@@ -49,8 +49,8 @@ impl Follower for Noting {
         Ok(())
     }
 
-    fn restore(&self, _snapshot: &SnapshotFile) -> Result<(), String> {
-        Err("no snapshot is needed".to_owned())
+    fn restore(&self, _snapshot: &SnapshotFile) -> Result<Option<String>, String> {
+        Ok(Some("no snapshot is needed".to_owned()))
     }
 
     fn reached(&self) -> Result<Highest, String> {

@@ -212,7 +212,8 @@ impl Embedded {
 
     /// Reads the file, or writes it; returns `None` where it is damaged, and says how in the log.
     fn of_file<T>(&self, work: impl FnOnce() -> Result<T, StoreFault>) -> Result<Option<T>, StoreFault> {
-        match unless_it_panics(work).unwrap_or_else(|why| Err(StoreFault::Broken(why))) {
+        let work = || unless_it_panics(work).unwrap_or_else(|why| Err(StoreFault::Broken(why)));
+        match self.trouble.told_from_damage(work) {
             Ok(done) => Ok(Some(done)),
             Err(StoreFault::Broken(why)) => {
                 tracing::error!(why, "the file of the store is damaged");

@@ -18,7 +18,8 @@ use thiserror::Error;
 
 use super::super::layout::{self, FORMAT, Item};
 use super::super::plan::{PlannedChange, puts};
-use super::medium::{Access, InFolder, Medium, Trouble};
+use super::medium::{Access, InFolder, Medium, OfFile, Trouble};
+use crate::adapters::disk_trouble::is_trouble;
 use crate::adapters::store::queries;
 use crate::adapters::store::queries::{Pair, ShowPair, StoreView};
 use crate::base::ids::Environment;
@@ -58,6 +59,30 @@ pub enum OpenError {
     /// Its bytes are not those of a store: the disk lost or changed some, or somebody did.
     #[error("the file of the store is damaged: {0}")]
     Damaged(String),
+}
+
+impl OpenError {
+    /// Whether the disk is in trouble, which may pass: nobody configured something wrong, and nothing is damaged.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            OpenError::File(_, error) => is_trouble(error),
+            OpenError::Database(_) => true,
+            OpenError::Locked(_)
+            | OpenError::OtherFormat { .. }
+            | OpenError::NeedsJournal(_)
+            | OpenError::Missing(_)
+            | OpenError::Damaged(_) => false,
+        }
+    }
+}
+
+impl OfFile for OpenError {
+    fn told_from_damage(self, disk: String) -> OpenError {
+        match self {
+            OpenError::Damaged(_) => OpenError::Database(disk),
+            error => error,
+        }
+    }
 }
 
 /// Opens the file in a folder and locks it for this process.
@@ -104,8 +129,10 @@ impl OpenedDatabase {
         trouble: &Arc<Trouble>,
         cache_bytes: usize,
     ) -> Result<OpenedDatabase, OpenError> {
-        unless_it_panics(|| OpenedDatabase::within(medium, trouble, cache_bytes))
-            .unwrap_or_else(|why| Err(OpenError::Damaged(why)))
+        trouble.told_from_damage(|| {
+            unless_it_panics(|| OpenedDatabase::within(medium, trouble, cache_bytes))
+                .unwrap_or_else(|why| Err(OpenError::Damaged(why)))
+        })
     }
 
     fn within(
@@ -190,6 +217,7 @@ pub(in crate::adapters::store) fn unless_it_panics<T>(work: impl FnOnce() -> T) 
 fn unopened(error: DatabaseError) -> OpenError {
     match error {
         DatabaseError::Storage(error) => unread(fault(error)),
+        DatabaseError::UpgradeRequired(found) => OpenError::OtherFormat { found: u64::from(found) },
         error => failed(error),
     }
 }

@@ -1,20 +1,20 @@
 //! The file that holds the database, and the access layer between the two.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redb::StorageBackend;
 
+use crate::adapters::disk_trouble::{is_trouble, takes_writes};
+use crate::ledger::StoreFault;
+
 /// How many bytes are copied at a time.
 const STRIDE: usize = 1 << 20;
-/// How many bytes a disk must accept before it counts as having room again.
-const ROOM: usize = 1 << 20;
-const ROOM_FILE: &str = "room.probe";
 
 /// Where the bytes of the store are: a file, or in tests a file that fails on demand.
 pub trait Medium: fmt::Debug + Send + Sync {
@@ -57,11 +57,22 @@ impl Medium for InFolder {
     }
 
     fn has_room(&self) -> io::Result<()> {
-        let path = self.folder.join(ROOM_FILE);
-        let mut probe = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-        let taken = probe.write_all(&vec![1; ROOM]).and_then(|()| probe.sync_all());
-        fs::remove_file(&path)?;
-        taken
+        takes_writes(&self.folder)
+    }
+}
+
+/// An error of the content of a file, or of the disk under it.
+pub(in crate::adapters::store) trait OfFile {
+    /// Returns the trouble of the disk in the place of damage.
+    fn told_from_damage(self, disk: String) -> Self;
+}
+
+impl OfFile for StoreFault {
+    fn told_from_damage(self, disk: String) -> StoreFault {
+        match self {
+            StoreFault::Broken(_) => StoreFault::Away(disk),
+            fault => fault,
+        }
     }
 }
 
@@ -69,9 +80,34 @@ impl Medium for InFolder {
 #[derive(Debug, Default)]
 pub(in crate::adapters::store) struct Trouble {
     sync_failed: AtomicBool,
+    /// How often the disk was in trouble, and how the last time.
+    of_disk: Mutex<(u64, String)>,
 }
 
 impl Trouble {
+    /// Does work on the medium, and takes no trouble of its disk for damage of the content: redb may panic on either.
+    pub fn told_from_damage<T, E: OfFile>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let (before, _) = self.of_disk();
+        work().map_err(|error| match self.of_disk() {
+            (now, disk) if now != before => error.told_from_damage(disk),
+            _ => error,
+        })
+    }
+
+    fn of_disk(&self) -> (u64, String) {
+        self.of_disk.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn noted<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &done
+            && is_trouble(error)
+        {
+            let mut of_disk = self.of_disk.lock().unwrap_or_else(PoisonError::into_inner);
+            *of_disk = (of_disk.0.saturating_add(1), error.to_string());
+        }
+        done
+    }
+
     /// Makes the content that can be read from the file equal to the content on disk.
     ///
     /// After a failed fsync the system may hold pages that are not on disk but are marked as written: another fsync
@@ -117,19 +153,19 @@ impl Access {
 
 impl StorageBackend for Access {
     fn len(&self) -> io::Result<u64> {
-        self.medium()?.size()
+        self.trouble.noted(self.medium()?.size())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.medium()?.read_at(offset, out)
+        self.trouble.noted(self.medium()?.read_at(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.medium()?.set_size(len)
+        self.trouble.noted(self.medium()?.set_size(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let synced = self.medium()?.sync();
+        let synced = self.trouble.noted(self.medium()?.sync());
         if synced.is_err() {
             self.trouble.sync_failed.store(true, Ordering::SeqCst);
         }
@@ -137,6 +173,28 @@ impl StorageBackend for Access {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.medium()?.write_at(offset, data)
+        self.trouble.noted(self.medium()?.write_at(offset, data))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_damaged_while_the_disk_is_in_trouble_is_not_damaged() {
+        let trouble = Trouble::default();
+        let broken = || Err::<(), StoreFault>(StoreFault::Broken("a page".to_owned()));
+        let in_trouble = |kind: io::ErrorKind| {
+            trouble.told_from_damage(|| {
+                assert!(trouble.noted(Err::<(), _>(io::Error::from(kind))).is_err());
+                broken()
+            })
+        };
+        assert!(matches!(trouble.told_from_damage(broken), Err(StoreFault::Broken(_))));
+        assert!(matches!(in_trouble(io::ErrorKind::StorageFull), Err(StoreFault::Away(_))));
+        assert!(matches!(in_trouble(io::ErrorKind::UnexpectedEof), Err(StoreFault::Broken(_))));
+        // Trouble that is over says nothing of later work.
+        assert!(matches!(trouble.told_from_damage(broken), Err(StoreFault::Broken(_))));
     }
 }

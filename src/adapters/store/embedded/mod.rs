@@ -36,7 +36,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redb::Database;
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use super::queries;
@@ -89,6 +88,7 @@ pub struct Embedded {
     shared: Arc<WriterState>,
     options: Options,
     clock: Arc<dyn Clock>,
+    trouble: Arc<Trouble>,
     /// The folder of the file, if it has one.
     folder: Option<PathBuf>,
     readers: Arc<Semaphore>,
@@ -140,11 +140,11 @@ impl Embedded {
     ) -> Result<Embedded, OpenError> {
         let trouble = Arc::new(Trouble::default());
         let opened = OpenedDatabase::new(&medium, &trouble, options.cache_bytes)?;
-        let since = opened.latest()?;
+        let since = trouble.told_from_damage(|| opened.latest())?;
         let database = RwLock::new(Some(Arc::clone(&opened.database)));
         let (ticker, has_failed) = (Ticker::new(clock.clone(), since, start), AtomicBool::new(false));
         let shared = Arc::new(WriterState { ticker, database, has_failed, seals: options.seals.clone() });
-        let writer = StoreWriter::new(medium, trouble, Arc::clone(&shared), opened, options.cache_bytes);
+        let writer = StoreWriter::new(medium, Arc::clone(&trouble), Arc::clone(&shared), opened, options.cache_bytes);
         let (jobs, waiting) = mpsc::sync_channel(options.queue);
         let (alive, life) = watch::channel(());
         let writer = thread::Builder::new()
@@ -157,7 +157,19 @@ impl Embedded {
         let readers = Arc::new(Semaphore::new(options.readers));
         let (jobs, writer) = (Some(jobs), Some(writer));
         let (is_marked, takes_mark_away) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Embedded { shared, options, clock, folder: None, readers, jobs, writer, is_marked, takes_mark_away, life })
+        Ok(Embedded {
+            shared,
+            options,
+            clock,
+            trouble,
+            folder: None,
+            readers,
+            jobs,
+            writer,
+            is_marked,
+            takes_mark_away,
+            life,
+        })
     }
 
     /// Whether the last commits may be in the journal alone: a gate uses this store, or was killed.
@@ -222,15 +234,18 @@ impl Embedded {
         &self,
         at: impl FnOnce(&KeySpace<'_, ReadTable>, &Ticker) -> Result<T, StoreFault> + Send + 'static,
     ) -> Result<T, StoreFault> {
-        let shared = Arc::clone(&self.shared);
+        let (shared, trouble) = (Arc::clone(&self.shared), Arc::clone(&self.trouble));
         let readers = Arc::clone(&self.readers);
         let looked = async {
             let permit = readers.acquire_owned().await.map_err(|_| away("it is closed"))?;
             let looking = tokio::task::spawn_blocking(move || {
                 let _permit = permit;
-                at(&KeySpace(&latest(&shared)?), &shared.ticker)
+                trouble.told_from_damage(|| {
+                    unless_it_panics(|| at(&KeySpace(&latest(&shared)?), &shared.ticker))
+                        .unwrap_or_else(|why| Err(unread(&why)))
+                })
             });
-            looking.await.map_err(unread)?
+            looking.await.map_err(|_| away("the read failed"))?
         };
         timeout(self.options.deadline, looked).await.map_err(|_| away("the read took too long"))?
     }
@@ -240,6 +255,11 @@ impl Embedded {
     /// Returns the installation that an environment's store was created for.
     pub async fn created(&self, environment: Environment) -> Result<Option<InstallationId>, StoreFault> {
         self.look(move |map, _| queries::created(map, environment)).await
+    }
+
+    /// Does work on the store, and takes no trouble of its disk for damage of its content.
+    pub(super) fn told_from_damage<T>(&self, work: impl FnOnce() -> Result<T, StoreFault>) -> Result<T, StoreFault> {
+        self.trouble.told_from_damage(work)
     }
 
     /// Returns the database, and the keys that seal its sum.
@@ -287,11 +307,8 @@ fn latest(shared: &WriterState) -> Result<ReadTable, StoreFault> {
 }
 
 /// redb panics on some damaged pages.
-fn unread(error: JoinError) -> StoreFault {
-    match error.is_panic() {
-        true => StoreFault::Broken("a read panicked: the file of the store is damaged".to_owned()),
-        false => away("the read failed"),
-    }
+fn unread(why: &str) -> StoreFault {
+    StoreFault::Broken(format!("a read panicked, so the file of the store is damaged: {why}"))
 }
 
 fn away(why: &str) -> StoreFault {

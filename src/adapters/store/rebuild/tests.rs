@@ -290,8 +290,14 @@ fn a_number_that_is_in_no_file_and_that_nobody_explains_is_missing() {
         let history = format!("{acts:?}");
         History::of(acts, sealing()).write(&journal);
         let replica = Replica::open(&store, sealing()).unwrap();
-        let source =
-            RebuildSource { journal: &journal, node: &node(), seals: &sealing(), installation: None, is_copy: false };
+        let source = RebuildSource {
+            journal: &journal,
+            node: &node(),
+            seals: &sealing(),
+            installation: None,
+            is_copy: false,
+            ahead: None,
+        };
         let rebuilt = fill(&replica, source, 0, &mut |_| {}).unwrap();
         let found: Vec<(u64, u64)> =
             rebuilt.missing.iter().map(|(_, first, last)| (first.as_u64(), last.as_u64())).collect();
@@ -322,7 +328,8 @@ fn files_that_do_not_follow_each_other_are_not_whole() {
     let flaw = |journal: &Path| {
         let replica = Replica::open(&journal.join("store"), Seals::default()).unwrap();
         let seals = Seals::default();
-        let source = RebuildSource { journal, node: &node(), seals: &seals, installation: None, is_copy: false };
+        let source =
+            RebuildSource { journal, node: &node(), seals: &seals, installation: None, is_copy: false, ahead: None };
         let rebuilt = fill(&replica, source, 0, &mut |_| {}).unwrap();
         assert_eq!(rebuilt.is_whole(), rebuilt.flaw.is_none());
         rebuilt.flaw
@@ -354,7 +361,7 @@ proptest! {
         History::of(acts, seals.clone()).write(&journal);
         let [one, other] = [one, other].map(|folder| Replica::open(&folder, seals.clone()).unwrap());
         let expected = one_by_one(&one, &journal);
-        let source = RebuildSource { journal: &journal, node: &node(), seals: &seals, installation: None, is_copy: false };
+        let source = RebuildSource { journal: &journal, node: &node(), seals: &seals, installation: None, is_copy: false, ahead: None };
         let mut told = 0;
         let rebuilt = fill(&other, source, gathered, &mut |commits| told = commits).unwrap();
         prop_assert_eq!(&rebuilt, &expected);

@@ -1,0 +1,205 @@
+//! A start on disks that are full, read-only or failing: reads are served, money waits, nothing on the disk is taken for
+//! damaged or begun anew, and the gate goes on by itself once the disk works.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::claims::{swap, told};
+use super::nodes::{await_log, says, setup as on_redis};
+use crate::support::clock::wait_until;
+use crate::support::gate::sluice;
+use crate::support::troubled_disk::{DiskRefusal, TroubledDisk};
+use crate::support::{Call, Gate, Redis, Setup, Upstream, get};
+
+const AGAIN: &str = "200 - executed again";
+const PAID: &str = "200 - executed";
+const REFUSED: &str = "503 STORE_UNAVAILABLE unknown";
+const IN_TROUBLE: &str = "a disk is in trouble";
+const WORKS: &str = "the disk can be used again";
+const AUDIT: &str = "sluice-audit";
+const STORE: &str = "sluice-data";
+
+/// The calls that were paid before the gate was killed, and are known after it.
+fn killed(setup: Setup, disk: &TroubledDisk) -> (Setup, Vec<Call>) {
+    let setup = disk.variables().iter().fold(setup, |setup, (name, value)| setup.variable(name, value));
+    let gate = setup.start().ready();
+    let calls: Vec<Call> = (0..3).map(|_| swap()).collect();
+    calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), PAID));
+    (gate.kill(), calls)
+}
+
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => drop(found.insert(path.clone(), fs::read(path).unwrap())),
+        }
+    }
+    found
+}
+
+fn reasons(gate: &Gate) -> String {
+    gate.probe("/readyz/money").text()
+}
+
+fn count(gate: &Gate, words: &str) -> usize {
+    gate.log.all().iter().filter(|line| line["message"].as_str().is_some_and(|text| text.contains(words))).count()
+}
+
+/// Reads are served, and nothing else.
+fn waits(gate: &Gate, calls: &[Call], upstream: &Upstream, what: &str) {
+    await_log(gate, IN_TROUBLE);
+    assert_eq!(get("/v2/users").send(gate.production()).status, 200, "{what}");
+    let sent = upstream.seen().len();
+    assert_eq!(told(&swap().send(gate.production())), REFUSED, "{what}");
+    assert_eq!(told(&calls[0].send(gate.production())), REFUSED, "{what}");
+    assert_eq!(upstream.seen().len(), sent, "{what}");
+    assert_eq!((gate.probe("/livez").status, gate.probe("/readyz").status), (200, 200), "{what}");
+    wait_until("the reason to be told", || reasons(gate).contains("a disk of this gate is in trouble"));
+    assert_eq!(gate.probe("/readyz/money").status, 503, "{what}");
+    assert_eq!(gate.metric("sluice_store_up"), 0, "{what}");
+}
+
+/// Money moves again without a start, and all is known.
+fn goes_on(gate: Gate, calls: &[Call], what: &str) -> Setup {
+    await_log(&gate, WORKS);
+    let gate = gate.ready();
+    calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN, "{what}"));
+    assert_eq!(told(&swap().send(gate.production())), PAID, "{what}");
+    let told = gate.log.all();
+    let is_loud = |line: &&Value| line["level"] == "ERROR" && !line["message"].to_string().contains("built anew");
+    assert_eq!(told.iter().filter(is_loud).count(), 1, "{what}: {told:?}");
+    let (code, said) = verify(&gate);
+    assert_eq!(code, 0, "{what}: {said}");
+    gate.end()
+}
+
+fn verify(gate: &Gate) -> (i32, String) {
+    let done = sluice(&["audit", "verify", gate.path(AUDIT).to_str().unwrap()]).output().unwrap();
+    (done.status.code().unwrap(), String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Starts in the trouble, waits in it, and goes on behind it.
+fn start_in_trouble(setup: Setup, calls: &[Call], disk: &TroubledDisk, of: (&str, DiskRefusal), upstream: &Upstream) {
+    let (folder, how) = of;
+    let what = format!("{folder} {how:?}");
+    let before = files(&setup.path(folder));
+    disk.refuses(&setup.path(folder), how);
+    let gate = setup.start();
+    waits(&gate, calls, upstream, &what);
+    // The attempts of some seconds.
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    assert_eq!(count(&gate, IN_TROUBLE), 1, "{what}");
+    let now = files(&gate.path(folder));
+    let is_lost =
+        |path: &PathBuf, bytes: &Vec<u8>| now.get(path) != Some(bytes) && !now.values().any(|one| one == bytes);
+    let lost: Vec<&PathBuf> =
+        before.iter().filter(|(path, bytes)| is_lost(path, bytes)).map(|(path, _)| path).collect();
+    assert!(lost.is_empty(), "{what}: {lost:?}");
+    disk.works();
+    goes_on(gate, calls, &what);
+}
+
+#[test]
+fn a_gate_with_an_embedded_store_waits_for_its_disks() {
+    let (upstream, disk) = (Upstream::start(), TroubledDisk::new());
+    let all = [
+        (AUDIT, DiskRefusal::ReadOnly),
+        (AUDIT, DiskRefusal::Fails),
+        (STORE, DiskRefusal::ReadOnly),
+        (STORE, DiskRefusal::Fails),
+        (STORE, DiskRefusal::Full),
+    ];
+    for of in all {
+        let (setup, calls) = killed(Setup::of(&upstream), &disk);
+        start_in_trouble(setup, &calls, &disk, of, &upstream);
+    }
+}
+
+#[test]
+fn a_gate_with_a_redis_waits_for_its_disk() {
+    let (upstream, disk) = (Upstream::start(), TroubledDisk::new());
+    for how in [DiskRefusal::ReadOnly, DiskRefusal::Fails, DiskRefusal::Full] {
+        let redis = Redis::start_kept();
+        let (setup, calls) = killed(on_redis(&upstream, &redis.url(), "left"), &disk);
+        start_in_trouble(setup, &calls, &disk, (AUDIT, how), &upstream);
+    }
+}
+
+#[test]
+fn a_lost_or_damaged_store_is_built_once_there_is_room_for_it() {
+    let (upstream, disk) = (Upstream::start(), TroubledDisk::new());
+    let remove = |file: &Path| fs::remove_file(file).unwrap();
+    let damage = |file: &Path| fs::write(file, vec![7; 40_000]).unwrap();
+    for harm in [&remove as &dyn Fn(&Path), &damage] {
+        let (setup, calls) = killed(Setup::of(&upstream), &disk);
+        harm(&setup.path("sluice-data/store.redb"));
+        start_in_trouble(setup, &calls, &disk, (STORE, DiskRefusal::Full), &upstream);
+    }
+}
+
+#[test]
+fn nothing_is_begun_anew_while_a_disk_is_not_mounted() {
+    let (upstream, disk) = (Upstream::start(), TroubledDisk::new());
+    for folder in [AUDIT, STORE] {
+        let (setup, calls) = killed(Setup::of(&upstream), &disk);
+        disk.refuses(&setup.path(folder), DiskRefusal::ReadOnly);
+        let gate = setup.start();
+        waits(&gate, &calls, &upstream, folder);
+        // Its disk is taken away, as for a repair: the folder on which it was mounted is empty, and takes writes.
+        let (mounted, away) = (gate.path(folder), gate.path("away"));
+        fs::rename(&mounted, &away).unwrap();
+        fs::create_dir(&mounted).unwrap();
+        disk.works();
+        wait_until("the missing disk to be told", || reasons(&gate).contains("is its disk mounted?"));
+        assert_eq!(files(&mounted).len(), 0);
+        assert_eq!(told(&swap().send(gate.production())), REFUSED);
+        fs::remove_dir(&mounted).unwrap();
+        fs::rename(&away, &mounted).unwrap();
+        await_log(&gate, WORKS);
+        let gate = gate.ready();
+        calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
+    }
+}
+
+#[test]
+fn another_journal_in_the_folder_ends_the_gate() {
+    let (upstream, disk) = (Upstream::start(), TroubledDisk::new());
+    let (setup, calls) = killed(Setup::of(&upstream), &disk);
+    disk.refuses(&setup.path(AUDIT), DiskRefusal::ReadOnly);
+    let gate = setup.start();
+    waits(&gate, &calls, &upstream, "another journal");
+    let id = gate.path("sluice-audit/audit-gate.id");
+    fs::write(id, "0".repeat(32)).unwrap();
+    disk.works();
+    assert_eq!(gate.wait_end().code(), Some(5));
+    assert!(says(&gate, "the audit folder has another journal now"), "{:?}", gate.log.all());
+}
+
+#[test]
+fn a_wrong_configuration_and_a_gate_that_never_ran_end_the_start() {
+    let (upstream, disk) = (Upstream::start(), TroubledDisk::new());
+    let (setup, _) = killed(Setup::of(&upstream), &disk);
+    for folder in [AUDIT, STORE] {
+        disk.refuses(&setup.path(folder), DiskRefusal::Denied);
+        let mut command = sluice(&["serve", "--config", setup.path("sluice.toml").to_str().unwrap()]);
+        let ended = command.envs(disk.variables()).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains("Permission denied") && said.contains(folder), "{said}");
+    }
+    disk.works();
+    let new = Setup::of(&upstream).uncreated();
+    fs::create_dir(new.path(AUDIT)).unwrap();
+    disk.refuses(&new.path(AUDIT), DiskRefusal::ReadOnly);
+    let mut command = sluice(&["serve", "--config", new.write().to_str().unwrap()]);
+    let ended = command.envs(disk.variables()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("Read-only file system"), "{said}");
+}
