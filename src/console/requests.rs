@@ -116,7 +116,7 @@ pub(super) async fn resolving(inside: &ConsoleState, asked: &ActRequest) -> Resu
         Ok(_) => return Err(unknown()),
         Err(fault) => return Err(store_failed(inside, &fault)),
     }
-    match operate::resolving(&inside.node, &key, resolution(&asked.body)).await {
+    match operate::resolving(&inside.node, &inside.catalog(), &key, resolution(&asked.body)).await {
         Ok(act) => Ok((key.environment, act)),
         Err(Unresolved::Unsigned(why)) => Err(unsigned(inside, &why)),
         Err(why) => Err(not_resolved(&why)),
@@ -169,6 +169,13 @@ fn not_resolved(why: &Unresolved) -> Reply {
         Unresolved::NotItsRecord(RecordMismatch::Money) => {
             let expected = "the record of this call, with the same amount, source and destination";
             violated(vec![Violation::new("/record", "const", expected)])
+        }
+        Unresolved::NotItsRecord(RecordMismatch::Older) => {
+            let expected = "a record that was made after the call was sent, with which it is compared to 15 minutes";
+            violated(vec![Violation::new("/record", "const", expected)])
+        }
+        Unresolved::NotItsRecord(RecordMismatch::Time) => {
+            violated(vec![Violation::new("/record", "const", "a record that says when it was made (`createdAt`)")])
         }
         Unresolved::Unsigned(_) => error_json(Code::StoreUnavailable, "the store does not answer at the moment.", None),
     }

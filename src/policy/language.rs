@@ -229,7 +229,7 @@ static LIMIT: PolicyTable = PolicyTable {
         optional(
             "per",
             Words(|| limit_key::KEYS.map(|(name, _)| name).into()),
-            "The properties whose values have a sum each. Without it, all calls count together.",
+            "The properties whose values have a sum each. Without it, all calls of an environment count together.",
         ),
         required(
             "max",
@@ -350,7 +350,7 @@ static DESTINATION: PolicyTable = PolicyTable {
         optional("user", Names(Sort::User, None), "The user."),
         optional("wallet", Names(Sort::Wallet, None), "The wallet."),
         optional("external_wallet", Names(Sort::ExternalWallet, None), "The external wallet."),
-        optional("new", Truth, "Whether it has never been paid before."),
+        optional("new", Truth, "Whether it was never paid before; a wallet, on its chain. A fee of zero pays nobody."),
         optional(
             "cooldown",
             SPAN,
@@ -408,7 +408,7 @@ static GIVEN: PolicyTable = PolicyTable {
             Pattern(|| "^(0|[1-9][0-9]*)[mhd]$".to_owned()),
             "How long ago the destination was first paid, without an approval: `23h`. Default: longer than any cool-down.",
         ),
-        optional("full", OneOrMore(&Text), "The limits that are used up."),
+        optional("full", OneOrMore(&Text), "The limits that are used up when the call would be sent."),
         optional("path", Texts, "The parameters of the path."),
         optional("amount", Text, "The amount that leaves: `5000.000001 usdc`."),
         optional("source", Table(&SIDE), "Where the money comes from."),

@@ -297,6 +297,24 @@ fn one_payment_is_one_however_it_is_written() {
 }
 
 #[test]
+fn a_change_of_terms_is_one_however_its_wallets_and_numbers_are_written() {
+    let payment = |body: &Value| asking("createSettlementRule", body, |asked| View::unvalued(asked).payment());
+    let body = |id: &str, wallet: &str, value: &str| -> Value {
+        let value: Value = serde_json::from_str(value).unwrap();
+        let rule = json!({"type": "FIXED", "calculationModel": "FIXED", "walletAddress": wallet, "value": value});
+        json!({"requestId": id, "chain": "BASE", "rules": [rule]})
+    };
+    let one = payment(&body("r-1", WALLET, "1"));
+    for (wallet, value) in [(WALLET.to_lowercase().as_str(), "1"), (WALLET, "1.0"), (WALLET, "1.00")] {
+        assert_eq!(payment(&body("r-2", wallet, value)), one, "{wallet} {value}");
+    }
+    let other = format!("0x{:040}", 9);
+    for (wallet, value) in [(other.as_str(), "1"), (WALLET, "10"), (WALLET, "1.01")] {
+        assert_ne!(payment(&body("r-1", wallet, value)), one, "{wallet} {value}");
+    }
+}
+
+#[test]
 fn a_near_miss_is_one_condition_away() {
     let text = rule("a", "allow", "op = \"createSwap\", role = \"payroll\", amount = \"(0, 5] USD\"")
         + &rule("b", "allow", "op = \"createSwap\", role = \"other\", amount = \"(0, 5] USD\"");
