@@ -124,7 +124,7 @@ fn a_wallet_whose_fees_are_zero_is_asked_about_and_not_paid() {
         verdict.payees
     };
     for zero in ["0", "0.00"] {
-        assert_eq!(decide(&[("FLAT", zero), ("PERCENTAGE", zero)]), [account.clone()], "{zero}");
+        assert_eq!(decide(&[("FLAT", zero), ("PERCENTAGE", zero)]), std::slice::from_ref(&account), "{zero}");
     }
     for fees in [&[("FLAT", "0.000001")][..], &[("FLAT", "0"), ("PERCENTAGE", "0.001")]] {
         assert_eq!(decide(fees), [account.clone(), wallet.clone()]);

@@ -274,8 +274,17 @@ fn limits_say_what_must_be_reserved() {
     facts.exceeded = [(key(2), 2)].into();
     let held = decide_with(&rules, "createSwap", &body, &facts);
     assert_eq!((held.effect, held.approvals.len(), held.reservations.len()), (Effect::Hold, 1, 3));
+    // Of two windows it says which one is full.
+    let which = format!("over the limit of 2 calls for wallet:{}, up to 3 calls", WALLET.to_lowercase());
+    assert!(held.reasons.iter().any(|reason| reason.text.starts_with(&which)), "{:?}", held.reasons);
     facts.exceeded.insert(key(0), 50_000_000);
     assert_eq!(decide_with(&rules, "createSwap", &body, &facts).effect, Effect::Deny);
+    // Nobody else is blamed for an amount that cannot be valued.
+    let unvalued = decide(&rules, &swap(json!({"amount": "5", "currency": "pebbles"}), json!({})));
+    assert!(
+        unvalued.effect == Effect::Deny && unvalued.reasons.iter().all(|one| one.cause == Cause::Gate),
+        "{unvalued:?}"
+    );
     // One payment that is larger than the limit needs no window to be told.
     assert_eq!(decide(&rules, &swap(json!({"amount": "100.000001"}), json!({}))).effect, Effect::Deny);
 }
