@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::contract::Violation;
 use super::operation::{ChargePointers, Fees, Operation, Side};
+use crate::base::money::Decimal;
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
 use crate::base::word_enum::word_enum;
@@ -92,6 +93,13 @@ impl Operation {
     /// Returns whether its bodies can state an amount.
     pub fn has_amount(&self) -> bool {
         self.money.as_ref().is_some_and(|m| m.source.amount.is_some() || m.destination.amount.is_some())
+    }
+}
+
+impl Charge {
+    /// Whether it takes nothing, whatever the amount of the payment.
+    pub fn is_zero(&self) -> bool {
+        self.value.as_deref().is_some_and(|value| Decimal::parse(value).is_ok_and(Decimal::is_zero))
     }
 }
 

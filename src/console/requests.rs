@@ -116,7 +116,7 @@ pub(super) async fn resolving(inside: &ConsoleState, asked: &ActRequest) -> Resu
         Ok(_) => return Err(unrecorded(inside, asked).await),
         Err(fault) => return Err(store_failed(inside, &fault)),
     }
-    match operate::resolving(&inside.node, &key, resolution(&asked.body)).await {
+    match operate::resolving(&inside.node, &inside.catalog(), &key, resolution(&asked.body)).await {
         Ok(act) => Ok((key.environment, act)),
         Err(why) => Err(not_resolved(inside, asked, &why).await),
     }
@@ -168,6 +168,13 @@ async fn not_resolved(inside: &ConsoleState, asked: &ActRequest, why: &Unresolve
         Unresolved::NotItsRecord(RecordMismatch::Money) => {
             let expected = "the record of this call, with the same amount, source and destination";
             violated(vec![Violation::new("/record", "const", expected)])
+        }
+        Unresolved::NotItsRecord(RecordMismatch::Older) => {
+            let expected = "a record that was made after the call was sent, with which it is compared to 15 minutes";
+            violated(vec![Violation::new("/record", "const", expected)])
+        }
+        Unresolved::NotItsRecord(RecordMismatch::Time) => {
+            violated(vec![Violation::new("/record", "const", "a record that says when it was made (`createdAt`)")])
         }
         Unresolved::Unsigned(why) => unsigned(inside, why),
     }

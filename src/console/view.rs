@@ -170,7 +170,7 @@ impl<'l> HoldViewer<'l> {
             let policies = &self.snapshot.policies;
             let Forecast { paid, counts } = explain::outlook(&self.inside.node, policies, intent).await?;
             let last = |(destination, at): &(String, Option<StoreTime>)| {
-                let (kind, name) = destination.split_once(':').unwrap_or(("", destination));
+                let (kind, name) = destination.rsplit_once(':').unwrap_or(("", destination));
                 let shown = format!("{kind}:{}", shown_wallet(name));
                 json!({ "destination": shown, "at": at.map(render::moment) })
             };

@@ -35,6 +35,17 @@ pub(super) async fn tell_of_answer(egress: &Egress, node: &Node, attempt: Number
     }
 }
 
+/// Tells people of a listed record that is none of its call, once, and lists it. The readings of the list tell of it, too, where
+/// they have not seen it before the call.
+pub(super) async fn tell_of_record(egress: &Egress, node: &Node, found: &ForeignRecord) -> Result<(), StoreFault> {
+    let name = foreign_name(&found.operation, &found.id, found.problem);
+    if node.store.read(&foreign_key(egress.environment, &name)).await?.0.is_some() {
+        return Ok(());
+    }
+    node.metrics.foreign(egress.environment.as_str(), found.operation.as_str(), found.problem.as_str());
+    list(node, egress.environment, found).await
+}
+
 async fn list(node: &Node, environment: Environment, found: &ForeignRecord) -> Result<(), StoreFault> {
     let name = foreign_name(&found.operation, &found.id, found.problem);
     if node.store.read(&foreign_key(environment, &name)).await?.0.is_some() {

@@ -7,8 +7,9 @@ use super::{Egress, SentCredential};
 use crate::base::ids::RequestId;
 use crate::base::json::{self, Limits};
 use crate::catalog::{Listing, Movement, Operation};
+use crate::ledger::StoreTime;
 use crate::node::Node;
-use crate::stations::claim::{Earlier, Settlement};
+use crate::stations::claim::{Earlier, Settlement, SettlementPlace};
 use crate::stations::follow::{AnsweredPayment, ForeignRecord};
 use crate::stations::forward::{AnswerBody, Sent};
 use crate::stations::refusal::code;
@@ -67,10 +68,22 @@ impl SentCall {
         let answered = AnsweredPayment {
             operation: &self.operation,
             asked: self.asked.as_ref()?,
+            since: self.ids.request_id.as_ref().and_then(|_| first_attempt(settlement)),
             own_name: self.ids.request_id.as_ref().map_or(by_attempt.as_str(), RequestId::as_str),
             at: node.clock.now(),
         };
         answered.differing(answer)
+    }
+}
+
+/// Returns when the first attempt of a call was made.
+fn first_attempt(settlement: &Settlement) -> Option<StoreTime> {
+    match &settlement.place {
+        SettlementPlace::Claim { claim, at, .. } => {
+            let earlier = claim.attempts.iter().map(|attempt| attempt.since);
+            earlier.chain([*at]).min()
+        }
+        SettlementPlace::Unclaimed { .. } => None,
     }
 }
 

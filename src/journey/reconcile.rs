@@ -10,18 +10,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Egress;
+use super::foreign_payment::tell_of_record;
 use super::own_read::own_read;
 use crate::catalog::{Catalog, Operation, Reconcile};
 use crate::ledger::{Index, Kind, Record, RecordKey, StoreFault, StoreTime, Versioned};
 use crate::node::{InForce, Node};
-use crate::stations::claim::{self, Claim, ClaimEvent, ClaimState, LookupResult, SentRequest};
+use crate::stations::claim::{self, CLOCKS_APART, Claim, ClaimEvent, ClaimState, LookupResult, SentRequest};
+use crate::stations::follow::{RecordProblem, listed_record};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const BATCH: usize = 32;
 /// The pause for calls that no read can find.
 const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
-/// The largest difference between upstream's clock and the store's.
-const CLOCKS_APART: Duration = Duration::from_secs(900);
 /// How long after the send upstream may still make the record.
 const LATEST_RECORD: Duration = Duration::from_hours(24);
 /// Records may share one moment, so each page overlaps the one before.
@@ -95,8 +95,8 @@ async fn look_at(
     if !egress.credential.is_injected() {
         return commit(node, claim::look_again(here, pauses.longest, &node.id)).await.map(|_| ());
     }
-    let looked = RecordSearch { egress, catalog, operation, reconcile, request_id: request_id.as_str(), sent };
-    let looked = looked.around(since, node.clock.now()).await;
+    let looked = RecordSearch { egress, catalog, operation, reconcile, request_id: request_id.as_str(), since, sent };
+    let looked = looked.around(node.clock.now()).await;
     node.metrics.reconciled(environment, word(&looked));
     match looked {
         LookupResult::Found(answer) => {
@@ -111,7 +111,13 @@ async fn look_at(
             Ok(())
         }
         looked => {
-            if let LookupResult::Alarming(why) = looked {
+            if let LookupResult::Older(record) = &looked
+                && let Some(found) = listed_record(operation, record)
+            {
+                let found = found.as_foreign(&operation.id, RecordProblem::OlderRecord);
+                tell_of_record(egress, node, &found).await?;
+            }
+            if let Some(why) = alarm(&looked) {
                 tracing::error!(
                     attempt = attempt.as_u64(),
                     why,
@@ -130,6 +136,8 @@ struct RecordSearch<'s> {
     operation: &'s Operation,
     reconcile: &'s Reconcile,
     request_id: &'s str,
+    /// When the attempt was made.
+    since: StoreTime,
     sent: &'s SentRequest,
 }
 
@@ -139,10 +147,10 @@ impl RecordSearch<'_> {
     ///
     /// Upstream documents the earlier bound of a list as a date, and the later bound as a moment too. So only the later
     /// bound is set, and pages are read until they are early enough.
-    async fn around(&self, since: StoreTime, now: Timestamp) -> LookupResult {
+    async fn around(&self, now: Timestamp) -> LookupResult {
         let (Some(earliest), Some(latest)) = (
-            moment(since).and_then(|since| since.checked_sub(CLOCKS_APART).ok()),
-            moment(since).and_then(|since| since.checked_add(LATEST_RECORD).ok()),
+            moment(self.since.minus(CLOCKS_APART)),
+            moment(self.since).and_then(|since| since.checked_add(LATEST_RECORD).ok()),
         ) else {
             return LookupResult::Unreadable;
         };
@@ -177,7 +185,7 @@ impl RecordSearch<'_> {
     }
 
     fn judged(&self, bearing: Vec<Value>) -> LookupResult {
-        claim::judge(self.operation, self.reconcile, self.request_id, self.sent, bearing)
+        claim::judge(self.operation, self.reconcile, self.request_id, (self.since, self.sent), bearing)
     }
 
     async fn read(&self, before: Option<Timestamp>) -> Option<bytes::Bytes> {
@@ -189,11 +197,20 @@ fn moment(time: StoreTime) -> Option<Timestamp> {
     Timestamp::from_microsecond(time.as_micros()).ok()
 }
 
+/// Returns why a person must look.
+fn alarm(looked: &LookupResult) -> Option<&'static str> {
+    match looked {
+        LookupResult::Older(_) => Some("the record with its requestId was made before the call was sent"),
+        LookupResult::Alarming(why) => Some(why),
+        LookupResult::Found(_) | LookupResult::Nothing | LookupResult::Unreadable => None,
+    }
+}
+
 fn word(looked: &LookupResult) -> &'static str {
     match looked {
         LookupResult::Found(_) => "found",
         LookupResult::Nothing => "nothing",
-        LookupResult::Alarming(_) => "alarming",
+        LookupResult::Older(_) | LookupResult::Alarming(_) => "alarming",
         LookupResult::Unreadable => "unreadable",
     }
 }

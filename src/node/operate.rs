@@ -291,7 +291,12 @@ impl From<UnsignedAct> for Unresolved {
 }
 
 /// Returns the act of a person's word on a call as it stands.
-pub async fn resolving(node: &Node, key: &RecordKey, word: Resolution<'_>) -> Result<PersonAct, Unresolved> {
+pub async fn resolving(
+    node: &Node,
+    catalog: &Catalog,
+    key: &RecordKey,
+    word: Resolution<'_>,
+) -> Result<PersonAct, Unresolved> {
     let Some((_, claim)) = node.find(key).await? else { return Err(Unresolved::NoSuchClaim) };
     let not_in_doubt = Unresolved::NotInDoubt(claim.state.as_str());
     match word {
@@ -300,7 +305,8 @@ pub async fn resolving(node: &Node, key: &RecordKey, word: Resolution<'_>) -> Re
             Ok(PersonAct::on_attempt(word, key, past.number))
         }
         Resolution::Executed(shown) => {
-            let attempt = claim::shown_attempt_of(&claim).ok_or(not_in_doubt)?;
+            let made = claim.made_of(catalog, shown).map_err(Unresolved::NotItsRecord)?;
+            let attempt = claim::shown_attempt_of(&claim, made).ok_or(not_in_doubt)?;
             let body = StoredAnswer::of_record(shown).body;
             Ok(JointAct::show(key, attempt, &body, Entry::of(EntryKind::SaidExecuted)).act)
         }
@@ -391,12 +397,13 @@ async fn say_executed(
     if let (Some(operation), Some(id)) = (catalog.operation(&claim.operation), &claim.request_id) {
         is_record_of(operation, id.as_str(), sent, shown).map_err(Unresolved::NotItsRecord)?;
     }
+    let made = claim.made_of(catalog, shown).map_err(Unresolved::NotItsRecord)?;
     let answer = StoredAnswer::of_record(shown);
     let refused = |refusal| match refusal {
         ResolveRefusal::NotInDoubt => not_in_doubt.clone(),
         refusal => Unresolved::Refused(refusal),
     };
-    let (attempt, entry) = claim::shown_attempt(here, person).map_err(refused)?;
+    let (attempt, entry) = claim::shown_attempt(here, made, person).map_err(refused)?;
     let (joint, used) = if takes_two(key.environment) {
         let joint = JointAct::show(key, attempt, &answer.body, entry);
         let (act, signing) = (joint.act.clone(), policies.rules.signing.as_ref());

@@ -12,7 +12,7 @@ use super::acquaintance::{is_known, span};
 use super::body_facts::{NOT_KNOWN_PAID, Stated};
 use super::dates::{dates_in_words, day_number};
 use super::interval::Interval;
-use super::literal::{Literal, MissingFact};
+use super::literal::{Literal, MissingFact, NO_VALUE};
 use super::request::{Facts, Field, View};
 use crate::base::money::{Decimal, MicroUsd};
 use crate::base::pointer::Pointer;
@@ -126,7 +126,7 @@ impl Condition {
             }
             Condition::NewDestination { new, cooldown } => {
                 let mut found = Vec::new();
-                for destination in view.destinations() {
+                for destination in view.acquaintances() {
                     let known = is_known(&facts.paid, &destination, *cooldown);
                     found.push(known.ok_or(NOT_KNOWN_PAID)? != *new);
                 }
@@ -135,7 +135,7 @@ impl Condition {
             Condition::Amount { within, without } => match view.value {
                 None => *without,
                 Some(Ok(value)) => within.contains(value.as_u64().into()),
-                Some(Err(_)) => return Err(MissingFact("the amount has no value")),
+                Some(Err(_)) => return Err(NO_VALUE),
             },
             Condition::Price(within) => match view.asked.movement.and_then(|movement| movement.price.as_deref()) {
                 None => false,

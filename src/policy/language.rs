@@ -229,9 +229,9 @@ static LIMIT: PolicyTable = PolicyTable {
         optional(
             "per",
             Words(|| limit_key::KEYS.map(|(name, _)| name).into()),
-            "The properties whose values have a sum each. Without it, all calls count together. A `payment` is one operation with its \
-             amounts, source, destination and fees: outer zeros, fees of zero and the user of a named account or wallet make no other \
-             one; whatever else a call states or leaves out does.",
+            "The properties whose values have a sum each. Without it, all calls of an environment count together. A `payment` is \
+             one operation with its amounts, source, destination and fees: outer zeros, fees of zero and the user of a named \
+             account or wallet make no other one; whatever else a call states or leaves out does.",
         ),
         required(
             "max",
@@ -352,12 +352,15 @@ static DESTINATION: PolicyTable = PolicyTable {
         optional("user", Names(Sort::User, None), "The user."),
         optional("wallet", Names(Sort::Wallet, None), "The wallet."),
         optional("external_wallet", Names(Sort::ExternalWallet, None), "The external wallet."),
-        optional("new", Truth, "Whether no call to it was executed before; one that came back counts as executed."),
+        optional(
+            "new",
+            Truth,
+            "Whether no call to it was executed before; of a wallet, on its chain. A fee of zero pays nobody.",
+        ),
         optional(
             "cooldown",
             SPAN,
-            "With `new`: how long after its first payment it still counts as new, `24h`. A payment that people approved ends that \
-             time at once.",
+            "With `new`: how long it is new after its first payment, `24h`, unless people approved one.",
         ),
     ],
     base: None,
@@ -410,7 +413,7 @@ static GIVEN: PolicyTable = PolicyTable {
             Pattern(|| "^(0|[1-9][0-9]*)[mhd]$".to_owned()),
             "How long ago the destination was first paid, without an approval: `23h`. Default: longer than any cool-down.",
         ),
-        optional("full", OneOrMore(&Text), "The limits that are used up."),
+        optional("full", OneOrMore(&Text), "The limits that are used up when the call would be sent."),
         optional("path", Texts, "The parameters of the path."),
         optional("amount", Text, "The amount that leaves: `5000.000001 usdc`."),
         optional("source", Table(&SIDE), "Where the money comes from."),

@@ -14,7 +14,7 @@ use super::contract_check::Scope;
 use super::document::{DocumentTable, PolicyPlace};
 use super::durations;
 use super::limit_key::{KEYS, LimitKey};
-use super::literal::MissingFact;
+use super::literal::{MissingFact, NO_VALUE};
 use super::rate::{self, Mode};
 use super::request::{Facts, View};
 use super::rule::{self, all_hold};
@@ -115,9 +115,7 @@ impl Limit {
         }
         let (units, max) = match (self.max, view.value) {
             (Max::Calls(max), _) => (1, max),
-            (Max::MicroUsd(max), Some(value)) => {
-                (value.map_err(|_| MissingFact("the amount has no value"))?.as_u64(), max)
-            }
+            (Max::MicroUsd(max), Some(value)) => (value.map_err(|_| NO_VALUE)?.as_u64(), max),
             (Max::MicroUsd(_), None) if self.denies_without => return Err(MissingFact("the operation has no amount")),
             (Max::MicroUsd(_), None) => return Ok(Vec::new()),
         };
@@ -207,6 +205,12 @@ impl Limit {
     pub(super) fn named(&self, key: &str) -> impl Iterator<Item = (&'static str, String)> {
         let mut named: BTreeMap<String, String> = json::from_slice(key.as_bytes(), Limits::ANSWER).unwrap_or_default();
         self.key_names().filter_map(move |name| Some((name, named.remove(name)?)))
+    }
+
+    /// Tells the window of a key, where a request counts in several: ` for account:…`.
+    pub(super) fn key_in_words(&self, key: &str) -> String {
+        let values: Vec<String> = self.named(key).map(|(_, value)| value).filter(|value| !value.is_empty()).collect();
+        if values.is_empty() { String::new() } else { format!(" for {}", values.join(", ")) }
     }
 
     /// Whether the caller could use a fresh window for every request.

@@ -19,6 +19,9 @@ pub enum Literal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingFact(pub &'static str);
 
+/// The amount is stated, and cannot be valued. The gate itself tells why, and denies.
+pub(super) const NO_VALUE: MissingFact = MissingFact("the amount has no value");
+
 impl Literal {
     pub fn text(text: &str) -> Literal {
         Literal::Text(normal::wallet(None, normal::uuid(text)))

@@ -78,7 +78,7 @@ pub fn operands(
     add("value", verdict.value.map(|value| value.as_u64()).into());
     let paid = verdict.assumed.iter().map(|(name, paid)| {
         let (destination, cooldown) = fact_parts(name);
-        let (kind, name) = destination.split_once(':').unwrap_or(("", destination));
+        let (kind, name) = destination.rsplit_once(':').unwrap_or(("", destination));
         (fact_name(&format!("{kind}:{}", key.name("name", name)), cooldown), Value::from(*paid))
     });
     add("paid", Value::Object(paid.collect()));

@@ -143,7 +143,7 @@ impl TestRequest {
     /// Returns each name of its destination.
     pub fn destinations(&self, rules: &Rules, catalog: &Catalog) -> Option<Vec<String>> {
         let facts = Facts { now: self.now, ..Facts::default() };
-        self.with_request(catalog, |asked| View::of(asked, &rules.valuation, &facts).destinations())
+        self.with_request(catalog, |asked| View::of(asked, &rules.valuation, &facts).acquaintances())
     }
 
     /// Decides the request; also returns the rules that nearly matched.

@@ -10,6 +10,7 @@ use super::body_facts::Stated;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::money::{Assets, Decimal, MicroUsd, MoneyFault, asset_name};
+use crate::base::normal;
 use crate::base::word_enum::word_enum;
 use crate::catalog::{Charge, ChargeForm, ClaimSource, Movement, Operation, Party};
 use crate::ledger::StoreTime;
@@ -223,6 +224,15 @@ impl Valuation {
     }
 }
 
+/// The fields of a destination, each with the kind that its names have.
+const DESTINATIONS: [(&str, Field); 5] = [
+    ("user", Field::DestinationUser),
+    ("wallet", Field::DestinationWallet),
+    ("wallet", Field::FeeWallet),
+    ("external-wallet", Field::DestinationExternal),
+    ("account", Field::DestinationAccount),
+];
+
 /// A request with its names in their normal forms, and its value.
 #[derive(Debug)]
 pub struct View<'a> {
@@ -266,19 +276,52 @@ impl<'a> View<'a> {
 
     /// Returns each name of the destination, with its kind; wallets that take fees are destinations too.
     pub fn destinations(&self) -> Vec<String> {
-        let kinds = [
-            ("user", Field::DestinationUser),
-            ("wallet", Field::DestinationWallet),
-            ("wallet", Field::FeeWallet),
-            ("external-wallet", Field::DestinationExternal),
-            ("account", Field::DestinationAccount),
-        ];
         let each = |(kind, field): &(&'static str, Field)| {
             let kind = *kind;
             self.names(*field).map(move |name| format!("{kind}:{name}")).collect::<Vec<_>>()
         };
-        let names: BTreeSet<String> = kinds.iter().flat_map(each).collect();
+        let names: BTreeSet<String> = DESTINATIONS.iter().flat_map(each).collect();
         names.into_iter().collect()
+    }
+
+    /// Returns each name by which the destination is known once it was paid.
+    pub fn acquaintances(&self) -> Vec<String> {
+        let names: BTreeSet<String> = DESTINATIONS.iter().flat_map(|(_, field)| self.known_as(*field)).collect();
+        names.into_iter().collect()
+    }
+
+    /// The same, of whom the request pays: a wallet whose fees are all zero gets nothing.
+    pub fn payees(&self) -> Vec<String> {
+        let charges = self.asked.movement.map(|movement| movement.charges.as_slice()).unwrap_or_default();
+        let takes_something = |wallet: &str| {
+            let mut own = charges.iter().filter(|charge| charge.wallet.as_deref() == Some(wallet)).peekable();
+            own.peek().is_none() || own.any(|charge| !charge.is_zero())
+        };
+        let each = |(_, field): &(&str, Field)| {
+            self.known(*field, |name| *field != Field::FeeWallet || takes_something(name)).collect::<Vec<_>>()
+        };
+        let names: BTreeSet<String> = DESTINATIONS.iter().flat_map(each).collect();
+        names.into_iter().collect()
+    }
+
+    /// Returns the names by which a part of the destination is known once it was paid. A wallet is known on its chain alone:
+    /// elsewhere its address may be somebody else's.
+    pub fn known_as(&self, field: Field) -> Vec<String> {
+        self.known(field, |_| true).collect()
+    }
+
+    fn known(&self, field: Field, is_meant: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
+        let kind = DESTINATIONS.iter().find(|(_, other)| *other == field).map_or("", |(kind, _)| *kind);
+        let of_fees = || self.asked.movement.and_then(|movement| movement.fee_chain.as_deref()).map(chain_name);
+        let chain = match field {
+            Field::DestinationWallet => self.names(Field::DestinationChain).next().map(Cow::from),
+            Field::FeeWallet => of_fees(),
+            _ => None,
+        };
+        self.names(field).filter(move |name| is_meant(name)).map(move |name| match &chain {
+            Some(chain) => format!("{kind}:{chain}:{name}"),
+            None => format!("{kind}:{name}"),
+        })
     }
 
     /// Returns what makes two payments the same, whatever their requestIds: the digest of the money fields; for
@@ -325,7 +368,9 @@ impl<'a> View<'a> {
                 if let (Some(ClaimSource::Body(pointer)), Value::Object(members)) = (&operation.claim, &mut body) {
                     members.remove(pointer.as_str().trim_start_matches('/'));
                 }
-                vec![self.asked.path.to_owned(), body.to_string()]
+                write_in_normal_form(&mut body);
+                let path: Vec<String> = self.asked.path.split('/').map(normal::uuid).collect();
+                vec![path.join("/"), body.to_string()]
             }
         }
     }
@@ -347,6 +392,24 @@ fn charge_in_words(Charge { form, value, wallet, .. }: &Charge) -> Option<String
     let [form, amount, wallet] =
         [form.map_or("", ChargeForm::as_str), amount.unwrap_or(""), wallet.as_deref().unwrap_or("")];
     (!is_zero).then(|| format!("fee:{form}:{amount}:{wallet}"))
+}
+
+/// Writes addresses, UUIDs and decimals in one form each: another spelling says nothing else.
+fn write_in_normal_form(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = normal::wallet(None, normal::uuid(text)),
+        Value::Number(number) => {
+            let plain = number.to_string();
+            let digits = plain.bytes().all(|b| b.is_ascii_digit() || b == b'.') && plain.contains('.');
+            let plain = digits.then(|| plain.trim_end_matches('0').trim_end_matches('.'));
+            if let Some(shorter) = plain.and_then(|plain| plain.parse().ok()) {
+                *number = shorter;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_in_normal_form),
+        Value::Object(members) => members.values_mut().for_each(write_in_normal_form),
+        Value::Null | Value::Bool(_) => {}
+    }
 }
 
 fn movement_names<'a>(movement: &'a Movement, names: &mut Vec<(Field, Cow<'a, str>)>) {

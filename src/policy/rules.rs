@@ -13,6 +13,7 @@ use super::condition::{Condition, Sense, cooldowns};
 use super::descriptions::Descriptions;
 use super::limit::{Limit, Reservation};
 use super::limit_figures::{LimitFigures, OverWindow};
+use super::literal::NO_VALUE;
 use super::rate::Mode;
 use super::request::{Facts, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};
@@ -59,8 +60,8 @@ pub struct Verdict {
     /// The effects that rules and limits in shadow mode would have had.
     pub shadows: Vec<Reason>,
     pub value: Option<MicroUsd>,
-    /// Each name of the destination.
-    pub destinations: Vec<String>,
+    /// Each name of whom it pays, as the destination is known by it afterwards.
+    pub payees: Vec<String>,
 }
 
 /// A rule or limit that took part, or a fault.
@@ -137,6 +138,8 @@ impl Rules {
             match rule.matches(&view, facts) {
                 Ok(false) => continue,
                 Ok(true) => draft.say_of(rule, cause),
+                // The gate has said why.
+                Err(NO_VALUE) => {}
                 Err(untold) => draft.say(rule.mode, Effect::Deny, cause, untold.0.to_owned()),
             }
             if rule.mode == Mode::Enforce {
@@ -260,7 +263,7 @@ impl<'d> VerdictDraft<'d> {
             conditions.iter().partition(|condition| matches!(condition, Condition::NewDestination { .. }));
         let is_open = || others.iter().all(|condition| condition.holds(view, facts, sense) != Ok(false));
         if !stored.is_empty() && is_open() {
-            let destinations = view.destinations();
+            let destinations = view.acquaintances();
             for cooldown in cooldowns(stored.into_iter()) {
                 let known = destinations.iter().filter_map(|name| facts.paid.get_key_value(&fact_name(name, cooldown)));
                 self.assumed.extend(known.map(|(name, paid)| (name.clone(), *paid)));
@@ -273,10 +276,14 @@ impl<'d> VerdictDraft<'d> {
         self.assume(&limit.conditions, Sense::Restricts, view, facts);
         let reservations = match limit.reservations(view, facts) {
             Ok(reservations) => reservations,
+            Err(NO_VALUE) => return,
             Err(untold) => return self.say(limit.mode, Effect::Deny, cause(), untold.0.to_owned()),
         };
         let most = limit.most_in_words();
+        let are_several = reservations.len() > 1;
         for reservation in reservations {
+            // Which of several windows is full.
+            let of = if are_several { limit.key_in_words(&reservation.window.key) } else { String::new() };
             let window = (reservation.window.limit.clone(), reservation.window.key.clone());
             let used = facts.exceeded.get(&window).copied();
             let is_over = reservation.units > reservation.max || used.is_some();
@@ -285,7 +292,8 @@ impl<'d> VerdictDraft<'d> {
                     // Other calls may use what is left of the limit until this one is sent.
                     let up_to = used.unwrap_or(0).max(reservation.max).saturating_add(reservation.units).min(MAX_UNITS);
                     let words = limit.max.describe(up_to);
-                    let text = format!("over the limit of {most}, up to {words}: {}", self.rules.asked_by(approval));
+                    let text =
+                        format!("over the limit of {most}{of}, up to {words}: {}", self.rules.asked_by(approval));
                     let over = Some(OverWindow { key: reservation.window.key.clone(), up_to, words });
                     let approval = Some(approval.clone());
                     let (effect, cause) = (Effect::Hold, cause());
@@ -293,7 +301,7 @@ impl<'d> VerdictDraft<'d> {
                 }
                 None if is_over => {
                     let figures = Some(LimitFigures::of(limit, &reservation, used, facts));
-                    let (effect, cause, text) = (Effect::Deny, cause(), format!("over the limit of {most}"));
+                    let (effect, cause, text) = (Effect::Deny, cause(), format!("over the limit of {most}{of}"));
                     self.put(limit.mode, Reason { effect, cause, text, approval: None, over: None, figures });
                 }
                 Some(_) | None => {}
@@ -322,7 +330,7 @@ impl<'d> VerdictDraft<'d> {
             assumed: self.assumed,
             shadows: self.shadows.into_iter().collect(),
             value: view.value.and_then(Result::ok),
-            destinations: view.destinations(),
+            payees: view.payees(),
         }
     }
 }

@@ -179,7 +179,7 @@ pub fn progress(
 
 /// Returns each form of a call's destination, as the index of paid destinations knows them.
 pub fn destinations(intent: &Intent, policies: &Policies) -> Vec<String> {
-    View::of(&policy_request(intent), &policies.rules.valuation, &Facts::default()).destinations()
+    View::of(&policy_request(intent), &policies.rules.valuation, &Facts::default()).acquaintances()
 }
 
 /// Returns the names of the stored facts about a call's destination that rules may use.
@@ -343,7 +343,7 @@ impl Grounds {
 
     /// The destinations that count as paid after the execution, by their names in the index.
     pub fn paid(&self, class: Class) -> Vec<String> {
-        let names = self.verdict.destinations.iter().map(|destination| paid_name(destination));
+        let names = self.verdict.payees.iter().map(|payee| paid_name(payee));
         if class == Class::Money { names.collect() } else { Vec::new() }
     }
 

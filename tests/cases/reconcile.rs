@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sluice::adapters::clock::SystemClock;
 use sluice::ports::Clock as _;
 
-use crate::support::clock::wait_until;
+use crate::support::clock::{DAY, upstream_time, wait_until};
 use crate::support::shape::{examples, operation};
 use crate::support::{Act, Answer, Gate, Setup, Upstream, post};
 
@@ -34,6 +34,7 @@ fn record(id: &str) -> Value {
         serde_json::from_slice(&examples(operation("createOfframp"), "answer-good-created")[0].1).unwrap();
     record["transferDetails"]["requestId"] = json!(ID.to_uppercase());
     record["transferDetails"]["id"] = json!(id);
+    record["transferDetails"]["createdAt"] = json!(upstream_time(0));
     record
 }
 
@@ -67,14 +68,15 @@ const OURS: &str = "43f1f257-aa10-4583-948f-9e6482f907d9";
 fn a_record_that_is_found_is_what_the_repeat_hears() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
-    lose(&gate, &upstream, list(&[other("2024-08-02T10:00:00.000Z"), record(OURS)]));
+    let ours = record(OURS);
+    lose(&gate, &upstream, list(&[other("2024-08-02T10:00:00.000Z"), ours.clone()]));
     wait_until("the record to be found", || found(&gate, "found") == 1);
     let mut repeat = offramp(&gate);
     wait_until("the claim to be settled", || {
         repeat = offramp(&gate);
         repeat.status == 200
     });
-    assert_eq!((repeat.outcome(), repeat.json()), ("executed".to_owned(), record(OURS)));
+    assert_eq!((repeat.outcome(), repeat.json()), ("executed".to_owned(), ours));
     assert_eq!(repeat.header("sluice-replayed").as_deref(), Some("true"));
     let sent: Vec<String> = upstream.seen().iter().map(|seen| seen.line().to_owned()).collect();
     assert_eq!(sent.iter().filter(|line| line.starts_with("POST")).count(), 1, "{sent:?}");
@@ -126,6 +128,35 @@ fn two_records_and_a_wrong_one_are_for_people() {
         assert_eq!(offramp(&gate).code(), "OUTCOME_UNKNOWN");
         assert_eq!(found(&gate, "found"), 0);
     }
+}
+
+#[test]
+fn a_record_that_was_made_before_the_call_is_for_people_and_hides_no_later_one() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let mut older = record("b77f1569-70d6-41d8-8e3a-5b7fef45b8d8");
+    older["transferDetails"]["createdAt"] = json!(upstream_time(-3 * DAY));
+    let mut timeless = record("cadb1e7f-cf2c-4428-a194-d27f56140ddf");
+    lose(&gate, &upstream, list(std::slice::from_ref(&older)));
+    for time in [Value::Null, json!("yesterday")] {
+        timeless["transferDetails"]["createdAt"] = time;
+        let before = found(&gate, "alarming");
+        wait_until("alarms", || found(&gate, "alarming") >= before + 2);
+        upstream.always(list(std::slice::from_ref(&timeless)));
+    }
+    let before = found(&gate, "alarming");
+    wait_until("alarms", || found(&gate, "alarming") >= before + 2);
+    let why = "the record with its requestId was made before the call was sent";
+    gate.log.wait("the reason", |lines| lines.iter().find(|line| line["why"] == why).map(|_| ()));
+    assert_eq!((offramp(&gate).code(), found(&gate, "found")), ("OUTCOME_UNKNOWN".to_owned(), 0));
+    let ours = record(OURS);
+    upstream.always(list(&[ours.clone(), older]));
+    let mut repeat = offramp(&gate);
+    wait_until("the claim to be settled", || {
+        repeat = offramp(&gate);
+        repeat.status == 200
+    });
+    assert_eq!(repeat.json(), ours);
 }
 
 #[test]

@@ -38,3 +38,11 @@ pub fn http_date(seconds: i64) -> String {
     let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
     at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
+
+/// The time in so many milliseconds, as upstream states it.
+pub fn upstream_time(milliseconds: i64) -> String {
+    (jiff::Timestamp::now() + jiff::SignedDuration::from_millis(milliseconds)).to_string()
+}
+
+/// The milliseconds of a day.
+pub const DAY: i64 = 86_400_000;

@@ -8,6 +8,7 @@ use sluice::base::ids::OperationId;
 use sluice::catalog::{Catalog, ClaimSource, Operation, SchemaFiles};
 
 use super::call::Call;
+use super::clock::upstream_time;
 
 pub const ID: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
 
@@ -138,9 +139,10 @@ pub fn shape(body: &Value) -> &'static str {
     }
 }
 
-/// A record as upstream gives it, of this requestId.
+/// A record as upstream gives it, of this requestId, which it makes now.
 pub fn record_of(id: &str, request_id: &str) -> Value {
     let mut record: Value = serde_json::from_slice(&examples(operation(id), "answer-good-")[0].1).unwrap();
     record["transferDetails"]["requestId"] = Value::from(request_id);
+    record["transferDetails"]["createdAt"] = Value::from(upstream_time(0));
     record
 }

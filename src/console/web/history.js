@@ -63,11 +63,12 @@ const EVENTS = {
 };
 
 /**
- * Returns the address of the search for a destination, which a hold writes as its kind, a colon and its name.
+ * Returns the address of the search for a destination, which a hold writes as its kind, for a wallet its chain, and its name, with
+ * colons between.
  * @param {string} destination
  */
 export function destinationLink(destination) {
-  return `#/history/to/${encodeURIComponent(destination.slice(destination.indexOf(":") + 1))}`;
+  return `#/history/to/${encodeURIComponent(destination.slice(destination.lastIndexOf(":") + 1))}`;
 }
 
 /**

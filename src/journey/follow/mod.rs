@@ -24,7 +24,7 @@ use crate::base::ids::OperationId;
 use crate::catalog::{Catalog, Follow, Operation};
 use crate::ledger::{Content, Index, Number, StoreFault, StoreTime};
 use crate::node::{InForce, Node, Snapshot};
-use crate::stations::claim::Freeze;
+use crate::stations::claim::{CLOCKS_APART, Freeze};
 use crate::stations::follow::{
     Baseline, FollowProgress, ListedPage, ListedRecord, RecordProblem, decode_progress, lease_for, listed_page,
     progress_key, take_over,
@@ -34,8 +34,6 @@ use crate::stations::follow::{
 const PAGE: usize = 100;
 /// Records may share one moment, so each page overlaps the one before.
 const OVERLAP_MICROS: i64 = 1_000;
-/// The largest difference between upstream's clock and this machine's.
-const CLOCKS_APART: Duration = Duration::from_secs(900);
 /// The most records that are remembered as they were last seen.
 const MAX_REMEMBERED: usize = 65_536;
 /// How long a foreign record stays in the list for people, and how many leave it at once.

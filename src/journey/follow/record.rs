@@ -11,8 +11,8 @@ use crate::stations::check::claim_name;
 use crate::stations::claim::{self, Claim, ClaimEvent, Settlement, StoredAnswer};
 use crate::stations::follow::{
     Baseline, ClaimVerdict, FollowChange, FollowedPayment, ListedRecord, RecordProblem, Sighting, advance, begin,
-    decode_followed, followed_key, foreign, foreign_key, foreign_name, problem_of, proved_by_second, second_record,
-    shown_value, verdict_on,
+    decode_followed, followed_key, foreign, foreign_key, foreign_name, problem_beside, problem_of, proved_by_second,
+    second_record, shown_value, verdict_on,
 };
 
 /// The most foreign records of one reading that are stored; all are counted.
@@ -122,14 +122,17 @@ impl<'f> RecordBook<'f> {
         stored: Option<&Record>,
         record: &ListedRecord,
     ) -> Result<bool, StoreFault> {
-        let (node, problem) = (&self.with.node, RecordProblem::SecondRecord);
+        let claim = match stored.map(|stored| (stored, &stored.content)) {
+            Some((stored, Content::Whole(bytes))) => {
+                Some((stored, claim::decode_claim(bytes).map_err(|why| StoreFault::Broken(why.to_string()))?))
+            }
+            Some((_, Content::Spent)) | None => None,
+        };
+        let (node, problem) = (&self.with.node, problem_beside(claim.as_ref().map(|(_, claim)| claim), record));
         if self.is_listed(problem, record).await? {
             return Ok(true);
         }
-        if let Some(stored) = stored
-            && let Content::Whole(bytes) = &stored.content
-        {
-            let claim = claim::decode_claim(bytes).map_err(|why| StoreFault::Broken(why.to_string()))?;
+        if let Some((stored, claim)) = claim {
             let seen = self.sighting(record, claim.moves.as_ref());
             if let Some(attempt) = proved_by_second(&claim, &seen) {
                 let answer = StoredAnswer::of_record(&record.record);

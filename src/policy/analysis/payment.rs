@@ -96,14 +96,7 @@ impl Payment {
         let mut facts = Facts { now: self.now, ..Facts::default() };
         let view = View::of(&asked, &rules.valuation, &facts);
         for (field, paid) in &self.paid {
-            let kind = match field {
-                Field::DestinationUser => "user",
-                Field::DestinationWallet | Field::FeeWallet => "wallet",
-                Field::DestinationExternal => "external-wallet",
-                _ => "account",
-            };
-            let destinations: Vec<String> = view.names(*field).map(|name| format!("{kind}:{name}")).collect();
-            facts.paid.extend(rules.facts_of(&destinations, *paid));
+            facts.paid.extend(rules.facts_of(&view.known_as(*field), *paid));
         }
         for limit in rules.limits.iter().filter(|limit| self.full.contains(&*limit.id)) {
             let windows = limit.reservations(&view, &facts).unwrap_or_default().into_iter();

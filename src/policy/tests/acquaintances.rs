@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::deciding::{USER, decide_with, rule, rules};
+use super::deciding::{USER, WALLET, decide_with, rule, rules};
 use super::language::{WORDS, all};
 use super::*;
 use crate::policy::fact_name;
@@ -80,4 +80,53 @@ fn invariants_and_differences_see_the_cooldown() {
     assert!(found.to_string().contains("first paid less than 1 d ago"), "{found}");
     let found = difference(&read(&set), &read(&set.replace("24h", "48h")), &known);
     assert!(found.changes.iter().all(|change| !change.kind.loosens()), "{found}");
+}
+
+/// One address on two chains may be two people's.
+#[test]
+fn a_wallet_is_known_on_its_chain_alone() {
+    let rules = rules(
+        &(rule("a", "allow", "op = \"createSwap\"")
+            + &rule("h", "hold", "op = \"createSwap\", destination.new = true")),
+    );
+    let wallet = WALLET.to_lowercase();
+    let decide = |chain: &str| {
+        let body = json!({
+            "requestId": "r-1", "source": {"amount": "5", "currency": "usdc", "chain": "POLYGON"},
+            "destination": {"chain": chain, "walletAddress": WALLET},
+        });
+        let paid = ["POLYGON", "BASE"].map(|known| (format!("wallet:{known}:{wallet}"), known == "POLYGON"));
+        decide_with(&rules, "createSwap", &body, &Facts { paid: paid.into(), ..Facts::default() })
+    };
+    assert_eq!(["POLYGON", "polygon", "POLYGON_MAINNET"].map(|chain| decide(chain).effect), [Effect::Allow; 3]);
+    let other = decide("BASE");
+    assert_eq!((other.effect, other.payees), (Effect::Hold, vec![format!("wallet:BASE:{wallet}")]));
+}
+
+#[test]
+fn a_wallet_whose_fees_are_zero_is_asked_about_and_not_paid() {
+    let rules = rules(
+        &(rule("a", "allow", "op = \"createOfframp\"")
+            + &rule("h", "hold", "op = \"createOfframp\", destination.new = true")),
+    );
+    let wallet = format!("wallet:BASE:{}", WALLET.to_lowercase());
+    let account = format!("account:{USER}");
+    let decide = |fees: &[(&str, &str)]| {
+        let fees: Vec<_> =
+            fees.iter().map(|(kind, value)| json!({"type": kind, "value": value, "walletAddress": WALLET})).collect();
+        let body = json!({
+            "requestId": "r-1", "source": {"amount": "10", "currency": "usdc", "chain": "BASE"},
+            "destination": {"currency": "usd", "accountId": USER}, "developerFee": {"fees": fees},
+        });
+        let paid = [(wallet.clone(), false), (account.clone(), true)].into();
+        let verdict = decide_with(&rules, "createOfframp", &body, &Facts { paid, ..Facts::default() });
+        assert_eq!(verdict.effect, Effect::Hold, "{verdict:?}");
+        verdict.payees
+    };
+    for zero in ["0", "0.00"] {
+        assert_eq!(decide(&[("FLAT", zero), ("PERCENTAGE", zero)]), std::slice::from_ref(&account), "{zero}");
+    }
+    for fees in [&[("FLAT", "0.000001")][..], &[("FLAT", "0"), ("PERCENTAGE", "0.001")]] {
+        assert_eq!(decide(fees), [account.clone(), wallet.clone()]);
+    }
 }

@@ -274,8 +274,17 @@ fn limits_say_what_must_be_reserved() {
     facts.exceeded = [(key(2), 2)].into();
     let held = decide_with(&rules, "createSwap", &body, &facts);
     assert_eq!((held.effect, held.approvals.len(), held.reservations.len()), (Effect::Hold, 1, 3));
+    // Of two windows it says which one is full.
+    let which = format!("over the limit of 2 calls for wallet:{}, up to 3 calls", WALLET.to_lowercase());
+    assert!(held.reasons.iter().any(|reason| reason.text.starts_with(&which)), "{:?}", held.reasons);
     facts.exceeded.insert(key(0), 50_000_000);
     assert_eq!(decide_with(&rules, "createSwap", &body, &facts).effect, Effect::Deny);
+    // Nobody else is blamed for an amount that cannot be valued.
+    let unvalued = decide(&rules, &swap(json!({"amount": "5", "currency": "pebbles"}), json!({})));
+    assert!(
+        unvalued.effect == Effect::Deny && unvalued.reasons.iter().all(|one| one.cause == Cause::Gate),
+        "{unvalued:?}"
+    );
     // One payment that is larger than the limit needs no window to be told.
     assert_eq!(decide(&rules, &swap(json!({"amount": "100.000001"}), json!({}))).effect, Effect::Deny);
 }
@@ -294,6 +303,24 @@ fn one_payment_is_one_however_it_is_written() {
     assert_eq!(key(&body), key(&other));
     assert_ne!(key(&body), key(&swap(json!({"amount": "5.01"}), json!({}))));
     assert_ne!(key(&body), key(&swap(json!({"amount": "5"}), json!({"userId": USER}))));
+}
+
+#[test]
+fn a_change_of_terms_is_one_however_its_wallets_and_numbers_are_written() {
+    let payment = |body: &Value| asking("createSettlementRule", body, |asked| View::unvalued(asked).payment());
+    let body = |id: &str, wallet: &str, value: &str| -> Value {
+        let value: Value = serde_json::from_str(value).unwrap();
+        let rule = json!({"type": "FIXED", "calculationModel": "FIXED", "walletAddress": wallet, "value": value});
+        json!({"requestId": id, "chain": "BASE", "rules": [rule]})
+    };
+    let one = payment(&body("r-1", WALLET, "1"));
+    for (wallet, value) in [(WALLET.to_lowercase().as_str(), "1"), (WALLET, "1.0"), (WALLET, "1.00")] {
+        assert_eq!(payment(&body("r-2", wallet, value)), one, "{wallet} {value}");
+    }
+    let other = format!("0x{:040}", 9);
+    for (wallet, value) in [(other.as_str(), "1"), (WALLET, "10"), (WALLET, "1.01")] {
+        assert_ne!(payment(&body("r-1", wallet, value)), one, "{wallet} {value}");
+    }
 }
 
 #[test]

@@ -73,10 +73,10 @@ fn a_wallet_that_takes_fees_is_a_destination() {
         let deny = rule("d", "deny", &format!("op = \"createOfframp\", {denied} = \"{WALLET}\""));
         assert_eq!(now(&format!("{any}{deny}")), Effect::Deny, "{denied}");
     }
-    let wallet = format!("wallet:{}", WALLET.to_lowercase());
+    let [wallet, known] = ["wallet:", "wallet:BASE:"].map(|kind| format!("{kind}{}", WALLET.to_lowercase()));
     let new = any.clone() + &rule("h", "hold", "op = \"createOfframp\", destination.new = true");
     let with = |paid: bool| {
-        let paid = [(wallet.clone(), paid), (format!("account:{USER}"), true)].into();
+        let paid = [(known.clone(), paid), (format!("account:{USER}"), true)].into();
         effect(&new, &Facts { paid, ..Facts::default() })
     };
     assert_eq!((with(false), with(true)), (Effect::Hold, Effect::Allow));

@@ -30,6 +30,7 @@ mod opened_beginning;
 mod outcomes;
 mod owner;
 mod past_attempts;
+mod record_age;
 mod resolutions;
 mod state;
 mod stored_form;
@@ -58,7 +59,8 @@ pub use outcomes::{
 };
 pub use owner::Owner;
 pub use past_attempts::{AttemptEnd, Executions, PastAttempt};
-pub use reconcile::{LookupResult, RecordMismatch, RecordPage, is_record_of, judge, page_of};
+pub use reconcile::{LookupResult, RecordPage, is_record_of, judge, page_of};
+pub use record_age::{CLOCKS_APART, RecordMismatch, is_older_than, micros};
 pub use resolutions::{
     HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly, shown_attempt, shown_attempt_of,
 };

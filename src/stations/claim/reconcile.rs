@@ -4,11 +4,13 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 
+use super::record_age::{RecordMismatch, is_older_than, made_at};
 use super::state::{SentRequest, StoredAnswer};
 use crate::base::json::{self, Limits};
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
 use crate::catalog::{ClaimSource, Operation, Reconcile, Side};
+use crate::ledger::StoreTime;
 
 /// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum LookupResult {
     Found(StoredAnswer),
     /// No record has its requestId.
     Nothing,
+    /// The record that has it was made before the attempt. A person must look.
+    Older(Box<Value>),
     /// Several records have it, or one moves other money. A person must look.
     Alarming(&'static str),
     /// The answer is not a page of records.
@@ -34,15 +38,6 @@ pub struct RecordPage {
     pub oldest: Option<String>,
 }
 
-/// The reasons why a record does not belong to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordMismatch {
-    /// The record has another requestId, or none.
-    RequestId,
-    /// The record moves other money.
-    Money,
-}
-
 /// Reads a page of records; `None` where it is none.
 pub fn page_of(reconcile: &Reconcile, request_id: &str, page: &[u8]) -> Option<RecordPage> {
     let page = json::parse(page, Limits::UPSTREAM_TREE).ok()?;
@@ -55,12 +50,13 @@ pub fn page_of(reconcile: &Reconcile, request_id: &str, page: &[u8]) -> Option<R
     })
 }
 
-/// Judges by all records with the requestId. Pages may overlap: a record counts once.
+/// Judges by all records with the requestId. Pages may overlap: a record counts once. One that is older than the attempt
+/// is none of it, and hides none.
 pub fn judge(
     operation: &Operation,
     reconcile: &Reconcile,
     request_id: &str,
-    sent: &SentRequest,
+    (since, sent): (StoreTime, &SentRequest),
     mut bearing: Vec<Value>,
 ) -> LookupResult {
     let mut seen: Vec<Value> = Vec::new();
@@ -70,11 +66,18 @@ pub fn judge(
         seen.push(id);
         is_new
     });
-    match bearing.as_slice() {
-        [] => LookupResult::Nothing,
-        [record] => match is_record_of(operation, request_id, sent, record) {
-            Ok(()) => LookupResult::Found(StoredAnswer::of_record(record)),
-            Err(_) => LookupResult::Alarming("the record with its requestId moves other money"),
+    let is_older = |record: &Value| matches!(made_at(operation, record), Ok(Some(made)) if is_older_than(since, made));
+    let (mut older, others): (Vec<Value>, Vec<Value>) = bearing.into_iter().partition(is_older);
+    match others.as_slice() {
+        [] => older.pop().map_or(LookupResult::Nothing, |record| LookupResult::Older(Box::new(record))),
+        [record] => match is_record_of(operation, request_id, sent, record).and_then(|()| made_at(operation, record)) {
+            Ok(_) => LookupResult::Found(StoredAnswer::of_record(record)),
+            Err(RecordMismatch::Time) => {
+                LookupResult::Alarming("the record with its requestId does not say when it was made")
+            }
+            Err(RecordMismatch::RequestId | RecordMismatch::Money | RecordMismatch::Older) => {
+                LookupResult::Alarming("the record with its requestId moves other money")
+            }
         },
         [_, _, ..] => LookupResult::Alarming("several records have its requestId"),
     }

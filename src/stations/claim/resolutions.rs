@@ -123,22 +123,28 @@ pub fn say_jointly(
 
 /// Returns the attempt that upstream's record shows, also against what was said or believed of the call before, and the
 /// entry of the first of two people who show it.
-pub fn shown_attempt(here: Versioned<'_, Claim>, person: &Owner) -> Result<(Number, Entry), ResolveRefusal> {
-    let attempt = shown_attempt_of(here.value).ok_or(ResolveRefusal::NotInDoubt)?;
+pub fn shown_attempt(
+    here: Versioned<'_, Claim>,
+    made: Option<i64>,
+    person: &Owner,
+) -> Result<(Number, Entry), ResolveRefusal> {
+    let attempt = shown_attempt_of(here.value, made).ok_or(ResolveRefusal::NotInDoubt)?;
     if here.value.is_asked_by(person) {
         return Err(ResolveRefusal::Owner);
     }
     Ok((attempt, entry(EntryKind::SaidExecuted, here.key, here.value, attempt)))
 }
 
-/// Returns the attempt that upstream's record shows.
-pub fn shown_attempt_of(claim: &Claim) -> Option<Number> {
+/// Returns the attempt that upstream's record shows, which was made at this time.
+pub fn shown_attempt_of(claim: &Claim, made: Option<i64>) -> Option<Number> {
     let past = match &claim.state {
         ClaimState::Sending { .. } | ClaimState::Done { executed: true, .. } => None,
         // What upstream itself refused, its record does not show.
         _ => {
-            let attempts = &claim.attempts;
-            attempts.iter().rev().find(|past| !past.end.is_proved_not_executed()).or(attempts.last())
+            let fits = |past: &&PastAttempt| made.is_none_or(|made| past.can_have_made(made));
+            let mut attempts = claim.attempts.iter().rev().filter(fits);
+            let latest = attempts.clone().next();
+            attempts.find(|past| !past.end.is_proved_not_executed()).or(latest)
         }
     };
     past.map(|past| past.number)

@@ -107,6 +107,7 @@ impl Tale {
                 let sender = sender.or(sent_by).unwrap_or_else(|| self.sender.clone());
                 let Some(claim) = claim_of(&entry, outstanding, sender) else { return };
                 let claim = Claim { requester: claim.requester.clone().or(requester), ..claim };
+                let claim = sent_as_told_before(claim, former.as_ref());
                 let is_apart = claim.attempts.last().is_some_and(|last| last.number.as_u64() <= self.apart_up_to);
                 let mut told = KnownClaim { claim, ended, at: outstanding.at, is_booking_known: false, is_apart };
                 if let Some(former) = former.filter(|former| former.is_booking_known) {
@@ -358,6 +359,15 @@ pub fn whole(record: &Record) -> Option<Claim> {
         Content::Whole(bytes) => super::stored_form::decode_claim(bytes).ok(),
         Content::Spent => None,
     }
+}
+
+/// Takes the time of the attempt from an earlier entry of it: a later one tells what became of it.
+fn sent_as_told_before(mut claim: Claim, former: Option<&KnownClaim>) -> Claim {
+    for past in &mut claim.attempts {
+        let told = former.and_then(|former| former.claim.attempt(past.number));
+        past.since = told.map_or(past.since, |told| told.since.min(past.since));
+    }
+    claim
 }
 
 fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sender) -> Option<Claim> {

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::comparison::{RecordProblem, problem_of};
-use super::listing::{ListedRecord, answered_id};
+use super::listing::{AnsweredName, ListedRecord, answered_name};
 use super::payment::{FollowedPayment, ForeignRecord, encode, followed_key, foreign_key, foreign_name};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{Environment, OperationId};
@@ -15,7 +15,7 @@ use crate::base::money::MicroUsd;
 use crate::catalog::{Follow, StateMeaning};
 use crate::ledger::{Commit, Index, Keep, NodeId, Number, Step, Versioned};
 use crate::policy::{Rules, counts_calls};
-use crate::stations::claim::{AttemptEnd, BookedWindow, Claim, ClaimState, Freeze, PastAttempt};
+use crate::stations::claim::{AttemptEnd, BookedWindow, Claim, ClaimState, Freeze, PastAttempt, is_older_than};
 
 /// A record as one page shows it.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +47,10 @@ pub struct FollowChange {
 
 /// The commit for the first sighting of a payment; `None` where the claim says that no attempt was executed.
 pub fn begin(claim: Versioned<'_, Claim>, seen: &Sighting<'_>) -> Option<(Commit, FollowChange)> {
-    let executed = claim.value.attempts.iter().rev().find(|attempt| attempt.end == AttemptEnd::Executed)?;
     let of = claim.value;
+    let executed = || of.attempts.iter().rev().filter(|attempt| attempt.end == AttemptEnd::Executed);
+    let its_own = executed().find(|attempt| attempt.can_have_made(seen.record.created));
+    let executed = its_own.or_else(|| executed().next())?;
     let first = FollowedPayment {
         operation: of.operation.clone(),
         id: seen.record.id.clone(),
@@ -102,9 +104,10 @@ fn after(before: &FollowedPayment, seen: &Sighting<'_>) -> (FollowedPayment, Fol
     let is_stale = before.updated.is_some_and(|seen| record.updated.is_none_or(|updated| updated < seen));
     if !is_stale {
         next.updated = record.updated;
-        let problem = before.asked.as_ref().and_then(|asked| problem_of(asked, &record.moves));
-        // One alert for each record is enough.
-        if before.problem.is_none() {
+        let older = is_older_than(before.since, record.created).then_some(RecordProblem::OlderRecord);
+        let problem = older.or_else(|| before.asked.as_ref().and_then(|asked| problem_of(asked, &record.moves)));
+        // One alert for each record is enough. An older record lowers nothing, whatever was found before.
+        if before.problem.is_none() || (older.is_some() && before.problem != older) {
             (next.problem, change.problem) = (problem, problem.filter(|_| !seen.is_told));
         }
         if let Some(value) = seen.value {
@@ -238,13 +241,21 @@ pub enum ClaimVerdict {
 
 /// Judges a record by the claim with its requestId.
 pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
+    let made = seen.record.created;
     match &claim.state {
-        ClaimState::Sending { .. } | ClaimState::Unknown { .. } => return ClaimVerdict::Later,
+        ClaimState::Sending { .. } => return ClaimVerdict::Later,
+        // Everybody who reads the list can use the requestId of a record that is there.
+        _ if claim.is_behind(made) => return ClaimVerdict::Foreign(RecordProblem::OlderRecord),
+        ClaimState::Unknown { .. } => return ClaimVerdict::Later,
         // Whoever has upstream's key may make another record with this requestId.
         ClaimState::Done { executed: true, .. } => {
             let problem = claim.moves.as_ref().and_then(|asked| problem_of(asked, &seen.record.moves));
+            let mut executed = claim.attempts.iter().filter(|attempt| attempt.end == AttemptEnd::Executed).peekable();
+            let is_earlier = executed.peek().is_some() && !executed.any(|attempt| attempt.can_have_made(made));
             return match named(claim, seen.follow) {
                 Some(name) if name != seen.record.id => ClaimVerdict::Second,
+                // It may be one of an earlier attempt.
+                None if is_earlier => ClaimVerdict::Second,
                 None if problem == Some(RecordProblem::OtherPayee) => ClaimVerdict::Foreign(RecordProblem::OtherPayee),
                 Some(_) | None => ClaimVerdict::Follow,
             };
@@ -255,7 +266,8 @@ pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
         | ClaimState::Abandoned
         | ClaimState::Done { executed: false, .. } => {}
     }
-    let Some(latest) = claim.attempts.iter().rev().find(|attempt| attempt.end != AttemptEnd::Executed) else {
+    let fits = |attempt: &&PastAttempt| attempt.end != AttemptEnd::Executed && attempt.can_have_made(made);
+    let Some(latest) = claim.attempts.iter().rev().find(fits) else {
         return ClaimVerdict::Foreign(RecordProblem::NeverSent);
     };
     // A refused call may leave a record that says the same.
@@ -276,8 +288,15 @@ pub fn proved_by_second(claim: &Claim, seen: &Sighting<'_>) -> Option<Number> {
     let is_nothing_left = seen.follow.state(&seen.record.state).is_none_or(|state| state.is_nothing_left);
     let moves_the_same = problem_of(claim.moves.as_ref()?, &seen.record.moves).is_none();
     let is_by_word = |past: &&PastAttempt| matches!(past.end, AttemptEnd::Absent { .. } | AttemptEnd::Abandoned { .. });
-    let open = claim.attempts.iter().rev().find(is_by_word)?;
+    let fits = |past: &&PastAttempt| is_by_word(past) && past.can_have_made(seen.record.created);
+    let open = claim.attempts.iter().rev().find(fits)?;
     (is_done && !is_nothing_left && moves_the_same).then_some(open.number)
+}
+
+/// Returns the problem of a record that stands beside the one of the payment.
+pub fn problem_beside(claim: Option<&Claim>, record: &ListedRecord) -> RecordProblem {
+    let is_older = claim.is_some_and(|claim| claim.is_behind(record.created));
+    if is_older { RecordProblem::OlderRecord } else { RecordProblem::SecondRecord }
 }
 
 /// The steps that list a second record: with them its proof is made once.
@@ -286,10 +305,13 @@ pub fn second_record(seen: &Sighting<'_>) -> Vec<Step> {
     listed_as_foreign(seen.environment, &record, keep(seen))
 }
 
-/// Upstream's name of the payment, where its answer to the call told one.
+/// Upstream's name of the payment, where its answer to the call told one. A record that is older than the call names none.
 fn named(claim: &Claim, follow: &Follow) -> Option<String> {
     match &claim.state {
-        ClaimState::Done { executed: true, answer } => answered_id(follow, &answer.body),
+        ClaimState::Done { executed: true, answer } => {
+            let AnsweredName { name, made } = answered_name(follow, &answer.body)?;
+            (!made.is_some_and(|made| claim.is_behind(made))).then_some(name)
+        }
         _ => None,
     }
 }

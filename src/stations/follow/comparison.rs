@@ -15,6 +15,8 @@ word_enum! {
         NeverSent = "never-sent",
         /// Another record has its requestId, too.
         SecondRecord = "second-record",
+        /// The record with its requestId was made before the call was sent.
+        OlderRecord = "older-record",
         /// The record moves another amount, in another currency or on another chain.
         OtherAmount = "other-amount",
         /// The record pays, or charges, somebody else.
@@ -38,6 +40,7 @@ impl RecordProblem {
             RecordProblem::UnknownRequest => "no gate sent a call with its requestId",
             RecordProblem::NeverSent => "the call with its requestId was held, refused, or is another operation",
             RecordProblem::SecondRecord => "another record has the same requestId",
+            RecordProblem::OlderRecord => "it has the requestId of a call that was sent only later",
             RecordProblem::OtherAmount => "it moves another amount than the call asked for",
             RecordProblem::OtherPayee => "it pays somebody else than the call asked for",
             RecordProblem::FalseTime => "the time of its making contradicts its place in the list",

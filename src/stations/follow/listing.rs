@@ -1,7 +1,6 @@
 //! Upstream's pages of payments. Nothing in them is trusted: each record is read by the pointers of the contract alone,
 //! and one that has another form is counted and skipped.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::comparison::RecordProblem;
@@ -12,6 +11,7 @@ use crate::base::json::{self, Limits};
 use crate::base::normal;
 use crate::base::pointer::Pointer;
 use crate::catalog::{Follow, Movement, Operation};
+use crate::stations::claim::micros;
 
 /// The longest requestId that is read; a longer one is none of ours.
 const MAX_REQUEST_ID: usize = 128;
@@ -87,14 +87,26 @@ pub fn listed_page(operation: &Operation, follow: &Follow, page: &[u8], most: us
     Some(ListedPage { unreadable: items.len().saturating_sub(records.len()), count: items.len(), last, next, records })
 }
 
+/// Upstream's name of the payment that an answer tells, and when it was made, where the answer says so.
+pub struct AnsweredName {
+    pub name: String,
+    pub made: Option<i64>,
+}
+
 /// Returns upstream's name of the payment that an answer tells, where it does.
-pub fn answered_id(follow: &Follow, answer: &[u8]) -> Option<String> {
-    name(follow, &json::parse(answer, Limits::UPSTREAM_TREE).ok()?)
+pub fn answered_name(follow: &Follow, answer: &[u8]) -> Option<AnsweredName> {
+    let answer = json::parse(answer, Limits::UPSTREAM_TREE).ok()?;
+    Some(AnsweredName { name: name(follow, &answer)?, made: time(&follow.created_at, &answer) })
 }
 
 pub(super) fn name(follow: &Follow, record: &Value) -> Option<String> {
     let name = follow.id.get(record)?.as_str()?;
     is_identifier(name).then(|| normal::uuid(name))
+}
+
+/// Reads a record of the list that is followed.
+pub fn listed_record(operation: &Operation, item: &Value) -> Option<ListedRecord> {
+    record(operation, operation.follow.as_ref()?, item)
 }
 
 fn record(operation: &Operation, follow: &Follow, item: &Value) -> Option<ListedRecord> {
@@ -150,8 +162,7 @@ fn expanded(text: &str) -> Option<String> {
 }
 
 fn time(pointer: &Pointer, item: &Value) -> Option<i64> {
-    let time: Timestamp = pointer.get(item)?.as_str()?.parse().ok()?;
-    Some(time.as_microsecond())
+    micros(pointer.get(item)?)
 }
 
 #[cfg(test)]

@@ -23,11 +23,12 @@ mod payment;
 mod progress;
 
 pub use advance::{
-    ClaimVerdict, FollowChange, Sighting, advance, begin, foreign, proved_by_second, second_record, verdict_on,
+    ClaimVerdict, FollowChange, Sighting, advance, begin, foreign, problem_beside, proved_by_second, second_record,
+    verdict_on,
 };
 pub use answered::AnsweredPayment;
 pub use comparison::{RecordProblem, problem_of, shown_value};
-pub use listing::{ListedPage, ListedRecord, MAX_FALSE_TIMES, listed_page};
+pub use listing::{ListedPage, ListedRecord, MAX_FALSE_TIMES, listed_page, listed_record};
 pub use ordering::misplaced;
 pub use payment::{
     FollowedPayment, ForeignRecord, UnreadableFollowed, decode_followed, decode_foreign, followed_key, foreign_key,

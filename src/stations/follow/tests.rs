@@ -231,6 +231,17 @@ fn a_record_is_compared_with_its_call() {
     assert_eq!(shown(&|one| one["developerFee"] = fee.clone()), Some(RecordProblem::OtherPayee));
 }
 
+fn of_unknown() -> ClaimState {
+    ClaimState::Unknown {
+        doubt: crate::stations::claim::DoubtCause::Silent,
+        doubted: None,
+        sent: SentRequest::forgotten(),
+        looks: 0,
+        said_absent: None,
+        said_abandoned: None,
+    }
+}
+
 /// What a record of this name says of a claim.
 fn verdict(claim: &Claim, id: &str, state: &str, amount: Value) -> ClaimVerdict {
     judged(id, state, amount, |seen| verdict_on(claim, seen))
@@ -239,11 +250,15 @@ fn verdict(claim: &Claim, id: &str, state: &str, amount: Value) -> ClaimVerdict 
 fn judged<T>(id: &str, state: &str, amount: Value, judge: impl Fn(&Sighting<'_>) -> T) -> T {
     let operation = operation();
     let record = listed(&operation, id, state, T1, amount);
+    seen_as(&operation, &record, judge)
+}
+
+fn seen_as<T>(operation: &Operation, record: &ListedRecord, judge: impl Fn(&Sighting<'_>) -> T) -> T {
     judge(&Sighting {
         environment: ENVIRONMENT,
         operation: &operation.id,
         follow: operation.follow.as_ref().unwrap(),
-        record: &record,
+        record,
         value: None,
         is_told: false,
         rules: &Rules::default(),
@@ -284,21 +299,73 @@ fn a_claim_that_was_called_unexecuted_is_proved_wrong_and_one_never_sent_is_fore
     assert_eq!(verdict(&refused, "CRYPTO_PENDING", json!(10)), ClaimVerdict::Proves(Number::new(7)));
     let held = Claim { attempts: Vec::new(), ..claim(&operation, ClaimState::Held, AttemptEnd::Unknown) };
     assert_eq!(verdict(&held, "CREATED", json!(10)), ClaimVerdict::Foreign(RecordProblem::NeverSent));
-    let unknown = ClaimState::Unknown {
-        doubt: crate::stations::claim::DoubtCause::Silent,
-        doubted: None,
-        sent: SentRequest::forgotten(),
-        looks: 0,
-        said_absent: None,
-        said_abandoned: None,
-    };
-    let in_doubt = claim(&operation, unknown, AttemptEnd::Unknown);
+    let in_doubt = claim(&operation, of_unknown(), AttemptEnd::Unknown);
     assert_eq!(verdict(&in_doubt, "CREATED", json!(10)), ClaimVerdict::Later);
     let executed = |answer: Value| claim(&operation, answered(true, &answer), AttemptEnd::Executed);
     let named = |name: &str| executed(json!({"transferDetails": {"id": name}}));
     assert_eq!(verdict(&named("u-1"), "CREATED", json!(11)), ClaimVerdict::Follow);
     assert_eq!(verdict(&executed(json!({})), "CREATED", json!(11)), ClaimVerdict::Follow);
     assert_eq!(verdict(&named("u-2"), "CREATED", json!(10)), ClaimVerdict::Second, "upstream named ours otherwise");
+}
+
+/// The record was made at 10:00; the clocks of both may differ by 15 minutes.
+#[test]
+fn a_record_that_is_older_than_every_attempt_is_foreign_and_lowers_nothing() {
+    let at = |time: &str| StoreTime::of_micros(time.parse::<jiff::Timestamp>().unwrap().as_microsecond());
+    let (late, early) = (at("2026-11-25T10:15:01Z"), at("2026-11-25T10:15:00Z"));
+    let sent = |since: StoreTime, mut claim: Claim| {
+        claim.attempts[0].since = since;
+        claim
+    };
+    let operation = operation();
+    let older = ClaimVerdict::Foreign(RecordProblem::OlderRecord);
+    let named = json!({"transferDetails": {"id": "u-1"}});
+    let named_older = json!({"transferDetails": {"id": "u-2", "createdAt": "2026-11-25T10:00:00Z"}});
+    let absent = || AttemptEnd::Absent { said_by: vec!["a".to_owned(), "b".to_owned()] };
+    let of = |state: &ClaimState, end: AttemptEnd| claim(&operation, state.clone(), end);
+    let unknown = of_unknown();
+    for (claim, else_told) in [
+        (of(&answered(true, &named), AttemptEnd::Executed), ClaimVerdict::Follow),
+        (of(&answered(true, &json!({})), AttemptEnd::Executed), ClaimVerdict::Follow),
+        (of(&ClaimState::Absent, absent()), ClaimVerdict::Proves(Number::new(7))),
+        (of(&done(false), AttemptEnd::NotExecuted { status: 400 }), ClaimVerdict::Proves(Number::new(7))),
+        (of(&unknown, AttemptEnd::Unknown), ClaimVerdict::Later),
+    ] {
+        for state in ["COMPLETED", "CANCELLED"] {
+            assert_eq!(verdict(&sent(late, claim.clone()), "u-1", state, json!(10)), older, "{state}: {claim:?}");
+        }
+        assert_eq!(verdict(&sent(early, claim), "u-1", "COMPLETED", json!(10)), else_told);
+    }
+    // An answer with an older record names none.
+    let misnamed = sent(late, of(&answered(true, &named_older), AttemptEnd::Executed));
+    assert_eq!(verdict(&misnamed, "u-2", "COMPLETED", json!(10)), older);
+    let later = |claim: &Claim| {
+        let mut record = listed(&operation, "u-1", "COMPLETED", T1, json!(10));
+        record.created += 60_000_000;
+        seen_as(&operation, &record, |seen| verdict_on(claim, seen))
+    };
+    assert_eq!(later(&misnamed), ClaimVerdict::Follow);
+
+    // It may be one of an earlier attempt.
+    let mut twice = sent(late, of(&answered(true, &json!({})), AttemptEnd::Executed));
+    let first = PastAttempt { number: Number::new(3), since: early, end: absent(), ..twice.attempts[0].clone() };
+    twice.attempts.insert(0, first);
+    assert_eq!(verdict(&twice, "u-1", "COMPLETED", json!(10)), ClaimVerdict::Second);
+    let proved = |claim: &Claim| judged("u-1", "COMPLETED", json!(10), |seen| proved_by_second(claim, seen));
+    assert_eq!(proved(&twice), Some(Number::new(3)));
+    twice.attempts[0].since = late;
+    assert_eq!(proved(&twice), None);
+
+    // One that was followed before this was known is counted again.
+    let mut followed = Followed::new();
+    followed.sees("CANCELLED", T1, json!(10)).unwrap();
+    let mut now = followed.now.take().unwrap();
+    assert!(now.is_given_back);
+    now.since = late;
+    followed.now = Some(now);
+    let (change, _) = followed.sees("CANCELLED", T1, json!(10)).unwrap();
+    assert_eq!((change.problem, change.windows), (Some(RecordProblem::OlderRecord), Some("counted-again")));
+    assert_eq!(followed.sees("CANCELLED", T1, json!(10)), None);
 }
 
 #[test]

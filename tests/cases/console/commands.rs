@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use super::{PEOPLE, console, in_doubt, operator, swap, token_of};
-use crate::support::clock::wait_until;
+use crate::support::clock::{upstream_time, wait_until};
 use crate::support::gate::sluice;
 use crate::support::shape::{examples, operation};
 use crate::support::tls::Authority;
@@ -104,6 +104,7 @@ fn calls_in_doubt_are_listed_shown_and_resolved() {
 
     let mut record: Value = serde_json::from_slice(&examples(operation("createSwap"), "answer-good-")[0].1).unwrap();
     record["transferDetails"]["requestId"] = json!("l-2");
+    record["transferDetails"]["createdAt"] = json!(upstream_time(0));
     let file = gate.path("record.json");
     std::fs::write(&file, record.to_string()).unwrap();
     let executed =

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::policies::assert_described;
 use super::{PEOPLE, ask, audited, body, console, in_doubt, operator, swap, token_of, told};
-use crate::support::clock::{PATIENCE, Watch};
+use crate::support::clock::{DAY, PATIENCE, Watch, upstream_time};
 use crate::support::shape::{operation, path, record_of};
 use crate::support::{Act, Answer, Call, Gate, Redis, Setup, Upstream, post};
 
@@ -151,7 +151,29 @@ fn a_record_of_something_else_is_not_taken() {
     let mut other = record_of("createOfframp", "lost-3");
     other["transferDetails"]["source"]["amount"] = json!(999_999);
     assert_eq!(say(other).violations(), ["/record const"]);
+    // The same money, made by somebody else before.
+    let mut right = record_of("createOfframp", "lost-3");
+    for side in ["source", "destination"] {
+        for (name, value) in sent[side].as_object().unwrap() {
+            let value = if name == "amount" { value.as_str().unwrap().parse().unwrap() } else { value.clone() };
+            right["transferDetails"][side][name] = value;
+        }
+    }
+    let made = |milliseconds: i64| {
+        let mut record = right.clone();
+        record["transferDetails"]["createdAt"] = json!(upstream_time(milliseconds));
+        record
+    };
+    let older = say(made(-DAY));
+    assert!(
+        older.violations() == ["/record const"] && older.text().contains("made after the call was sent"),
+        "{older}"
+    );
+    let mut timeless = right.clone();
+    timeless["transferDetails"].as_object_mut().unwrap().remove("createdAt");
+    assert_eq!(say(timeless).status, 400);
     assert_eq!(show(&gate, "lost-3").json()["state"], "unknown");
+    assert_eq!(say(made(-600_000)).status, 202, "clocks differ");
 }
 
 #[test]

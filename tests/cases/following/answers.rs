@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{RULES, id, operator};
 use crate::cases::console::{ask, audited, console};
-use crate::support::clock::wait_until;
+use crate::support::clock::{DAY, upstream_time, wait_until};
 use crate::support::shared::Signal;
 use crate::support::{Act, Answer, Gate, Setup, Upstream, post};
 
@@ -29,7 +29,7 @@ fn answer(request_id: &str, change: impl Fn(&mut Value)) -> String {
     let call = swap(request_id);
     let mut details = json!({
         "id": "89cea253-735b-47d4-8481-28b6237d23da", "requestId": request_id, "status": "INITIATED",
-        "createdAt": "2026-11-25T10:00:00Z", "source": call["source"], "destination": call["destination"],
+        "createdAt": upstream_time(0), "source": call["source"], "destination": call["destination"],
     });
     change(&mut details);
     json!({"transferType": "WALLET.SWAP", "transferDetails": details}).to_string()
@@ -106,6 +106,21 @@ fn an_answer_that_says_the_same_or_less_tells_nobody() {
         assert_eq!((first.status, first.outcome().as_str()), (201, "executed"), "{body}: {first}");
         assert_eq!((errors(&gate), listed(&gate).len()), (0, 0), "{body}");
     }
+}
+
+/// Whoever repeats a requestId that was paid past the gate may get the former record.
+#[test]
+fn an_answer_with_a_record_that_was_made_before_the_call_is_executed_and_told() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    for (n, (time, is_told)) in (1..).zip([(-DAY, 1), (-600_000, 1), (600_000, 1)]) {
+        let body = answer(&id(n), |details| details["createdAt"] = json!(upstream_time(time)));
+        upstream.next(Act::json(201, &body));
+        let first = send(&gate, &id(n));
+        assert_eq!((first.status, first.outcome().as_str(), first.text()), (201, "executed", body), "{first}");
+        assert_eq!((told(&gate, "older-record"), listed(&gate).len()), (1, is_told), "{time}");
+    }
+    wait_until("the error in the log", || errors(&gate) == 1);
 }
 
 #[test]

@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 use super::{following, id, offramp, operator};
 use crate::cases::claims::late_proofs::resolve_in_time;
 use crate::cases::console::ask;
-use crate::support::clock::wait_until;
+use crate::support::clock::{upstream_time, wait_until};
 use crate::support::upstream::Seen;
 use crate::support::{Act, Gate, Setup, Upstream, post};
 
-fn pay(gate: &Gate, request_id: &str, amount: &str) {
+pub(super) fn pay(gate: &Gate, request_id: &str, amount: &str) {
     let answer = post("/v2/offramps").json(offramp(request_id, amount).to_string()).send(gate.production());
     assert_eq!(answer.status, 201, "{answer}");
 }
 
 /// The record of a call as upstream would list it.
-fn record(n: usize, request_id: &str, amount: Value, state: &str) -> Value {
+pub(super) fn record(n: usize, request_id: &str, amount: Value, state: &str) -> Value {
     let call = offramp(request_id, "1");
     let mut record = json!({"transferType": "OFFRAMP", "transferDetails": {
         "id": format!("11111111-0000-4000-8000-{n:012}"), "requestId": request_id, "orchestrationAddressId": null,
-        "createdAt": format!("2026-11-25T10:00:00.{n:03}Z"), "updatedAt": "2026-11-25T10:00:01Z", "status": state,
+        "createdAt": upstream_time(i64::try_from(n).unwrap()), "updatedAt": "2026-11-25T10:00:01Z", "status": state,
         "source": call["source"], "destination": call["destination"],
     }});
     record["transferDetails"]["source"]["amount"] = amount;
@@ -30,7 +30,7 @@ fn record(n: usize, request_id: &str, amount: Value, state: &str) -> Value {
     record
 }
 
-fn page(records: &[Value]) -> Act {
+pub(super) fn page(records: &[Value]) -> Act {
     Act::json(200, page_text(records))
 }
 
@@ -38,15 +38,15 @@ fn page_text(records: &[Value]) -> String {
     json!({"count": records.len(), "records": records, "nextCursor": ""}).to_string()
 }
 
-fn counted(gate: &Gate, metric: &str, labels: &str) -> u64 {
+pub(super) fn counted(gate: &Gate, metric: &str, labels: &str) -> u64 {
     gate.metric(&format!(r#"{metric}{{environment="production",operation="createOfframp"{labels}}}"#))
 }
 
-fn foreign(gate: &Gate, problem: &str) -> u64 {
+pub(super) fn foreign(gate: &Gate, problem: &str) -> u64 {
     counted(gate, "sluice_foreign_payments_total", &format!(r#",problem="{problem}""#))
 }
 
-fn followed(gate: &Gate, state: &str, meaning: &str) -> u64 {
+pub(super) fn followed(gate: &Gate, state: &str, meaning: &str) -> u64 {
     let labels = format!(r#"environment="production",meaning="{meaning}",operation="createOfframp",state="{state}""#);
     gate.metric(&format!("sluice_followed_total{{{labels}}}"))
 }
@@ -175,7 +175,7 @@ fn odd_numbers_times_and_states_raise_no_false_alarm_and_hide_nothing() {
     assert_eq!(unreadable(), before + 1, "once for each change of the record");
     // Another offset of the zone, and a record without a time at the end of the page.
     let mut zoned = record(1, &id(1), json!(10), "COMPLETED");
-    zoned["transferDetails"]["createdAt"] = json!("2026-11-25T12:00:00.001+02:00");
+    zoned["transferDetails"]["createdAt"] = json!(upstream_time(7_200_000).replace('Z', "+02:00"));
     let mut timeless = record(4, "ffffffff-0000-4000-8000-000000000004", json!(1), "CREATED");
     timeless["transferDetails"]["createdAt"] = json!("yesterday");
     upstream.always(page(&[zoned, timeless]));

@@ -5,6 +5,7 @@ mod dice;
 mod gate;
 mod hostile;
 mod month;
+mod older;
 mod ordering;
 mod pages;
 mod paused_clock;

@@ -157,7 +157,7 @@ over = "deny"
         ask(&gate, "GET", &format!("holds/{}", text(hold, "id")), &approver("ops-1"), None).json()
     };
     let before = shown(&held(&gate, "b-1"));
-    let destination = "wallet:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+    let destination = "wallet:POLYGON:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
     assert_eq!(before["paidBefore"], json!([{ "destination": destination, "at": null }]), "{before}");
     let day = |used: u64, left: u64, after: u64| {
         json!([{

@@ -47,7 +47,29 @@ fn form(sent: &Value) -> SentRequest {
 
 fn judged(sent: &Value, bearing: Vec<Value>) -> LookupResult {
     let offramp = offramp();
-    judge(&offramp, offramp.reconcile.as_ref().unwrap(), ID, &form(sent), bearing)
+    judge(&offramp, offramp.reconcile.as_ref().unwrap(), ID, (at("2024-08-02T10:00:00Z"), &form(sent)), bearing)
+}
+
+fn at(time: &str) -> StoreTime {
+    StoreTime::of_micros(time.parse::<jiff::Timestamp>().unwrap().as_microsecond())
+}
+
+#[test]
+fn a_record_that_is_older_than_the_attempt_by_more_than_clocks_differ_is_none_of_it() {
+    let of = |time: Value| changed(record(), "/transferDetails/createdAt", time);
+    let older = || of(json!("2024-08-02T09:44:59.999Z"));
+    assert_eq!(judged(&sent(), vec![older()]), LookupResult::Older(Box::new(older())));
+    for time in ["2024-08-02T09:45:00Z", "2024-08-02T11:45:00+02:00", "2024-08-09T10:00:00Z"] {
+        assert!(matches!(judged(&sent(), vec![of(json!(time))]), LookupResult::Found(_)), "{time}");
+    }
+    // It hides no other.
+    let own = changed(record(), "/transferDetails/id", json!("43f1f257-aa10-4583-948f-9e6482f907d9"));
+    assert_eq!(judged(&sent(), vec![older(), own.clone()]), LookupResult::Found(StoredAnswer::of_record(&own)));
+    // One without a time may be its own or not.
+    for time in [Value::Null, json!("yesterday"), json!(1_722_592_800)] {
+        assert!(matches!(judged(&sent(), vec![of(time.clone())]), LookupResult::Alarming(_)), "{time}");
+        assert!(matches!(judged(&sent(), vec![of(time), own.clone()]), LookupResult::Alarming(_)));
+    }
 }
 
 #[test]
@@ -138,6 +160,9 @@ fn what_an_operator_shows_is_held_to_the_same() {
     assert_eq!(of(&other), Err(RecordMismatch::RequestId));
     let more = changed(record(), "/transferDetails/source/amount", json!("1500.000001"));
     assert_eq!(of(&more), Err(RecordMismatch::Money));
+    let made = |record: &Value| made_at(&offramp, record);
+    assert_eq!(made(&record()), Ok(Some(at("2024-08-02T10:00:00Z").as_micros())));
+    assert_eq!(made(&changed(record(), "/transferDetails/createdAt", Value::Null)), Err(RecordMismatch::Time));
 }
 
 #[test]
@@ -148,6 +173,10 @@ fn where_no_read_finds_records_their_own_requestid_still_tells() {
     assert_eq!(of(&json!({"transferDetails": {"requestId": ID.to_uppercase()}})), Ok(()));
     assert_eq!(of(&json!({"transferDetails": {"requestId": "another"}})), Err(RecordMismatch::RequestId));
     assert_eq!(of(&json!({"transferDetails": {"id": "x"}})), Ok(()), "it bears none");
+    assert_eq!(made_at(swap, &json!({"transferDetails": {"id": "x"}})), Ok(None));
+    let timed = |time: &str| made_at(swap, &json!({"transferDetails": {"createdAt": time}}));
+    assert_eq!(timed("1970-01-01T00:00:00.000007Z"), Ok(Some(7)));
+    assert_eq!(timed("yesterday"), Err(RecordMismatch::Time));
     let offer = catalog.operation(&OperationId::new("acceptOffer")).unwrap();
     assert_eq!(is_record_of(offer, ID, &form(&json!({})), &json!({"requestId": "another"})), Ok(()));
 }
