@@ -18,9 +18,8 @@ use crate::stations::admit::Certificate;
 use crate::telemetry::Metrics;
 use arc_swap::ArcSwap;
 use pingora::listeners::tls::Acceptor;
-use pingora::protocols::Ssl as _;
-use pingora::protocols::l4::stream::Stream;
 use pingora::protocols::tls::TlsStream;
+use pingora::protocols::{IO, Ssl as _};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -109,11 +108,11 @@ impl Clients {
     }
 
     /// Completes the handshake with a caller that has a valid certificate; if not, returns the reason's name.
-    pub async fn handshake(
+    pub async fn handshake<S: IO + 'static>(
         &self,
         acceptor: &Acceptor,
-        stream: Stream,
-    ) -> Result<(TlsStream<Stream>, Presented), &'static str> {
+        stream: S,
+    ) -> Result<(TlsStream<S>, Presented), &'static str> {
         // INVARIANT: read before the handshake. If the lists change meanwhile, the certificate counts as verified by
         // outdated ones.
         let verified = Verified { generation: self.current.load().generation, at_secs: self.now_secs() };

@@ -1,4 +1,5 @@
-//! The memory that slow callers of a listener take: heads that arrive in parts, and answers that are not taken.
+//! The memory that callers of a listener take without a place among the calls in progress: handshakes, heads that arrive in
+//! parts, requests whose callers are not known yet, answers that are not taken, and HTTP/2 connections.
 //!
 //! All of it has one bound. Where it is passed, the address that holds the most loses the connection that has stood
 //! still for the longest time, until the rest fits. So who reads and sends loses nothing to who does not, and the
@@ -142,7 +143,7 @@ impl ConnectionBuffer {
         self.hold(bytes.min(self.of.most / 2))
     }
 
-    /// Records that the caller took bytes.
+    /// Records that the caller took bytes, or that a request of it came.
     pub fn moved(&self) {
         let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
         let event = held.event();
@@ -158,6 +159,10 @@ impl ConnectionBuffer {
 }
 
 impl BufferedPart {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub fn set(&mut self, bytes: usize) {
         if bytes != self.bytes {
             self.of.of.change(&self.of, self.bytes, bytes);

@@ -4,16 +4,14 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::apps::ServerApp;
-use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, l4};
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -21,17 +19,13 @@ use tokio_util::task::TaskTracker;
 
 use super::Phase;
 use super::guard::{Guard, GuardedStream};
-use super::tls::{Speaking, Tls};
-use crate::adapters::clients::Presented;
+use super::handshake;
+use super::tls::Speaking;
 use crate::adapters::inherited_sockets::HandedOver;
 use crate::adapters::rate::{RoomShare, SharedRoom};
 
 /// The pause after a failed accept, when descriptors may have run out.
 const REST: Duration = Duration::from_millis(100);
-
-/// The kernel's send buffer for one caller. By default it grows to several MiB for a caller who does not read, and its
-/// growth would look like reading.
-const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
 /// The backlog of the kernel, for callers who wait while a start waits for its store.
 const WAITING: i32 = 4_096;
@@ -201,10 +195,11 @@ impl<A: ServerApp + Send + Sync + 'static> Acceptor<A> {
         self.connections.spawn(async move {
             let _counted = Counted::new(&guard);
             // Boxed, each part has its memory only as long as it runs: an idle connection has none of it.
-            match timeout(time, Box::pin(handshake(socket, peer, tls))).await {
-                Ok(Ok((stream, presented))) => {
+            let buffer = guard.buffered.connection(network(peer.ip()));
+            match timeout(time, Box::pin(handshake::begin(socket, peer, tls, &buffer))).await {
+                Ok(Ok(begun)) => {
                     let (enough, closing) = watch::channel(*phase.borrow() >= Phase::Closing);
-                    if let Ok((stream, end)) = guard.over(stream, presented, network(peer.ip()), enough.clone()) {
+                    if let Ok((stream, end)) = guard.over(begun, buffer, enough.clone()) {
                         tokio::select! {
                             () = serve(&app, stream, &closing) => (),
                             () = pass_on(phase, enough) => (),
@@ -217,31 +212,6 @@ impl<A: ServerApp + Send + Sync + 'static> Acceptor<A> {
             }
             drop(place);
         });
-    }
-}
-
-async fn handshake(
-    socket: tokio::net::TcpStream,
-    peer: SocketAddr,
-    tls: Option<Arc<Tls>>,
-) -> Result<(Stream, Option<Presented>), &'static str> {
-    const FAILED: &str = "handshake";
-    if let Err(error) = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES) {
-        tracing::debug!(%error, "the send buffer of a connection cannot be limited");
-    }
-    let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
-    // The cell is new, so it cannot be full.
-    drop(digest.peer_addr.set(Some(peer.into())));
-    let mut stream = l4::stream::Stream::from(socket);
-    stream.set_nodelay().map_err(|_| FAILED)?;
-    stream.set_socket_digest(digest);
-    let Some(tls) = tls else { return Ok((Box::new(stream), None)) };
-    match &tls.clients {
-        None => Ok((Box::new(tls.acceptor.tls_handshake(stream).await.map_err(|_| FAILED)?), None)),
-        Some(clients) => {
-            let (stream, presented) = clients.handshake(&tls.acceptor, stream).await?;
-            Ok((Box::new(stream), Some(presented)))
-        }
     }
 }
 

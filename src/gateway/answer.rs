@@ -9,11 +9,8 @@ use pingora::proxy::Session;
 use super::Ctx;
 use crate::edge::buffered::BufferedPart;
 use crate::edge::guard;
-use crate::edge::guard::GATHERED_BYTES;
+use crate::edge::guard::{GATHERED_BYTES, OpenRequest, REQUEST_BYTES};
 use crate::stations::reply::{self, Executed, Reply, ReplyOrigin};
-
-/// The memory of an HTTP/2 request besides its answer.
-const STREAM_BYTES: usize = 32 * 1024;
 
 /// Writes an answer. Always returns `true`: nothing is left for the proxy phases.
 pub(super) async fn write_answer(session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<bool> {
@@ -39,7 +36,7 @@ pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) 
     end_if_last(session);
     let is_head_only = session.req_header().method == Method::HEAD || is_without_body(head.status);
     let empty = reply.body.is_empty() || is_head_only;
-    let _held = hold(session, reply.body.len());
+    let _held = hold(session, ctx, reply.body.len());
     session.write_response_header(Box::new(head), empty).await?;
     if !empty {
         session.write_response_body(Some(reply.body), true).await?;
@@ -53,10 +50,11 @@ pub(super) fn is_without_body(status: StatusCode) -> bool {
 }
 
 /// Holds the memory of a part of an answer until it is written.
-pub(super) fn hold(session: &Session, bytes: usize) -> Option<BufferedPart> {
+pub(super) fn hold(session: &Session, ctx: &Ctx, bytes: usize) -> Option<BufferedPart> {
     let held = match session.is_http2() {
+        true if ctx.open.as_ref().is_some_and(OpenRequest::is_held) => bytes,
         // The stream, too, lives until its answer is taken.
-        true => bytes.saturating_add(STREAM_BYTES),
+        true => bytes.saturating_add(REQUEST_BYTES),
         // The guard counts what it gathers.
         false if bytes <= GATHERED_BYTES => 0,
         false => bytes,

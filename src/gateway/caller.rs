@@ -5,9 +5,10 @@ use std::sync::Arc;
 use pingora::proxy::Session;
 
 use super::{Ctx, Gate};
+use crate::base::secret::Secret;
 use crate::catalog::Route;
 use crate::edge::{Speaking, guard};
-use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, RequestHead, admit, bearer};
+use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, RequestHead, VerifiedToken, admit, bearer};
 
 /// Admits a call by its token and the certificate of its connection.
 pub(super) async fn admit_caller(
@@ -19,13 +20,27 @@ pub(super) async fn admit_caller(
 ) -> Result<Admitted, AdmitRefusal> {
     let certificate = certificate(gate, session, ctx)?;
     let token = bearer(head.headers)?;
-    let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved);
+    let believed = believe(gate, session, &token).await;
     let admitted =
         believed.and_then(|believed| admit(gate.environment, found, head, token, &believed, certificate.as_ref()));
     if let Err(AdmitRefusal::NotBelieved(fault)) = &admitted {
         gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
     }
     admitted
+}
+
+/// Verifies a token. Who waits for an issuer's keys waits no longer than its connection has room.
+pub(super) async fn believe(
+    gate: &Gate,
+    session: &Session,
+    token: &Secret,
+) -> Result<Arc<VerifiedToken>, AdmitRefusal> {
+    let reset = guard::reset_of(session.digest());
+    tokio::select! {
+        biased;
+        believed = gate.identity.believe(token) => believed.map_err(AdmitRefusal::NotBelieved),
+        () = reset.cancelled() => Err(AdmitRefusal::NoRoomToWait),
+    }
 }
 
 /// Returns the client certificate of the connection, unless it was revoked since.

@@ -16,6 +16,7 @@ pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ct
     // The next request on this connection finds the place free.
     ctx.limited.slots.clear();
     ctx.call = None;
+    ctx.open = None;
     let whole = ctx.watch.elapsed();
     let traced = ctx.spans.id();
     let times = Times { whole, gate: own_time(ctx, whole), upstream: ctx.upstream_time };

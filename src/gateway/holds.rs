@@ -9,7 +9,7 @@ use http::Method;
 use pingora::proxy::Session;
 use serde_json::json;
 
-use super::caller::certificate;
+use super::caller::{believe, certificate};
 use super::{Ctx, Gate, body};
 use crate::base::ids::HoldId;
 use crate::ledger::StoreFault;
@@ -36,23 +36,25 @@ pub(super) async fn answer(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     }
 }
 
-/// Returns the caller of a request for the gate's own API, which has no body, or the refusal of the request.
+/// Returns the caller of a request for the gate's own API, which has no body, or the refusal of the request. Nothing is
+/// awaited of who has no token and no place.
 pub(super) async fn own_caller(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<Arc<Caller>, Reply> {
-    if !body::is_empty(gate, session).await {
-        return Err(refused(&Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY)), None));
-    }
     let caller = asker(gate, session, ctx).await.map_err(|refusal| {
         if let AdmitRefusal::NotBelieved(fault) = &refusal {
             gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
         }
         refused(&Refusal::Admit(refusal), None)
     })?;
+    ctx.take_place(gate, &caller).map_err(|refusal| refused(&refusal, None))?;
     if let Some(trace) = ctx.trace.clone() {
         ctx.limited = gate.in_force.now().rates.take_for_hold(gate.environment, &caller, &trace).await;
     }
-    match ctx.limited.exceeded.take() {
-        Some(exceeded) => Err(refused(&Refusal::Exceeded(exceeded), None)),
-        None => Ok(caller),
+    if let Some(exceeded) = ctx.limited.exceeded.take() {
+        return Err(refused(&Refusal::Exceeded(exceeded), None));
+    }
+    match body::is_empty(gate, session).await {
+        true => Ok(caller),
+        false => Err(refused(&Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY)), None)),
     }
 }
 
@@ -106,7 +108,7 @@ async fn answered(gate: &Gate, caller: &Caller, id: Option<HoldId>, ask: HoldReq
 async fn asker(gate: &Gate, session: &Session, ctx: &mut Ctx) -> Result<Arc<Caller>, AdmitRefusal> {
     let certificate = certificate(gate, session, ctx)?;
     let token = bearer(&session.req_header().headers)?;
-    let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved)?;
+    let believed = believe(gate, session, &token).await?;
     let caller = believed.caller_with(certificate.as_ref()).map_err(AdmitRefusal::NotBelieved)?;
     if !believed.environments.contains(&gate.environment) {
         return Err(AdmitRefusal::WrongEnvironment);

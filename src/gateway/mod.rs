@@ -58,12 +58,14 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::Operation;
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
+use crate::edge::guard::OpenRequest;
 use crate::edge::{Phase, Speaking};
 use crate::journey::Egress;
 use crate::node::rates::RateOutcome;
 use crate::node::{InForce, Node};
+use crate::stations::admit::Caller;
 use crate::stations::claim::Owner;
-use crate::stations::reply::{Code, Executed, Reply, ReplyOrigin};
+use crate::stations::reply::{Code, Executed, Refusal, Reply, ReplyOrigin};
 use crate::telemetry::{Metrics, RequestMeters};
 
 /// The gate of one environment.
@@ -117,6 +119,8 @@ pub struct Ctx {
     /// The fault below HTTP that the engine did not see.
     fault: &'static str,
     answered: Answered,
+    /// The request's memory, until it has a place.
+    open: Option<OpenRequest>,
     /// The caller's share of the calls in progress.
     call: Option<RoomShare<Owner>>,
 }
@@ -151,6 +155,7 @@ impl ProxyHttp for Gate {
             read: None,
             fault: "",
             answered: Answered::default(),
+            open: None,
             call: None,
         }
     }
@@ -179,6 +184,19 @@ impl ProxyHttp for Gate {
 }
 
 impl Ctx {
+    /// Takes the caller's place among the calls in progress, which counts the request's memory from then on.
+    fn take_place(&mut self, gate: &Gate, caller: &Caller) -> std::result::Result<(), Refusal> {
+        let mut call = gate.calls.share_of(Owner::of(caller));
+        if !call.grow(1) {
+            return Err(Refusal::TooManyCalls);
+        }
+        self.call = Some(call);
+        if let Some(open) = &mut self.open {
+            open.has_place();
+        }
+        Ok(())
+    }
+
     fn note(&mut self, reply: &Reply) {
         self.answered =
             Answered { status: reply.status, origin: Some(reply.origin), executed: reply.executed, code: reply.code };

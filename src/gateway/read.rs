@@ -130,13 +130,13 @@ async fn stream_answer(
     };
     gate.egress.dates.hear("upstream", &head.headers);
     frame(session, &mut head, length)?;
-    write_task(session, HttpTask::Header(Box::new(head), is_over)).await?;
+    write_task(session, ctx, HttpTask::Header(Box::new(head), is_over)).await?;
     while !is_over {
         let mut piece: Option<Bytes> = time.awaited(session, read.piece()).await?;
         is_over = piece.is_none() || read.is_over();
         response::body(gate, &mut piece, is_over, ctx)?;
         if piece.is_some() || is_over {
-            write_task(session, HttpTask::Body(piece, is_over)).await?;
+            write_task(session, ctx, HttpTask::Body(piece, is_over)).await?;
         }
     }
     Ok(())
@@ -155,12 +155,12 @@ fn frame(session: &Session, head: &mut ResponseHeader, length: Option<u64>) -> R
     Ok(())
 }
 
-async fn write_task(session: &mut Session, task: HttpTask) -> Result<()> {
+async fn write_task(session: &mut Session, ctx: &Ctx, task: HttpTask) -> Result<()> {
     let bytes = match &task {
         HttpTask::Body(Some(piece), _) => piece.len(),
         _ => 0,
     };
-    let _held = answer::hold(session, bytes);
+    let _held = answer::hold(session, ctx, bytes);
     session.write_response_tasks(vec![task]).await.map(|_| ()).map_err(Error::into_down)
 }
 

@@ -45,7 +45,7 @@ pub(super) fn is_about(session: &Session) -> bool {
 pub(super) async fn answer(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Reply {
     match parse_request(session.req_header().raw_path(), &session.req_header().method) {
         Ok(id) => match own_caller(gate, session, ctx).await {
-            Ok(caller) => answered(gate, ctx, &caller, id).await,
+            Ok(caller) => answered(gate, &caller, id).await,
             Err(reply) => reply,
         },
         Err(refusal) => refused(&Refusal::Admit(refusal), None),
@@ -64,14 +64,9 @@ fn parse_request(path: &[u8], method: &Method) -> Result<Option<RequestId>, Admi
     Ok(RequestId::parse(rest))
 }
 
-async fn answered(gate: &Gate, ctx: &mut Ctx, caller: &Caller, id: Option<RequestId>) -> Reply {
+async fn answered(gate: &Gate, caller: &Caller, id: Option<RequestId>) -> Reply {
     let (node, asker) = (&gate.node, Owner::of(caller));
     let Some(id) = id else { return unknown() };
-    let mut call = gate.calls.share_of(asker.clone());
-    if !call.grow(1) {
-        return refused(&Refusal::TooManyCalls, None);
-    }
-    ctx.call = Some(call);
     if node.watched.freezes_reads(gate.environment, (caller.issuer(), caller.subject())) {
         return refused(&Refusal::ReadsFrozen, None);
     }

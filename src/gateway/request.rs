@@ -21,7 +21,7 @@ use crate::journey::submit::submit;
 use crate::node::{Exchange, Snapshot, tell_decided};
 use crate::stations::admit::{AdmitRefusal, Admitted, READ_WITH_BODY, RequestHead, find};
 use crate::stations::check::{check, check_head};
-use crate::stations::claim::{Earlier, Owner};
+use crate::stations::claim::Earlier;
 use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::clear_read;
 use crate::stations::reply::{self, Refusal, Reply};
@@ -29,6 +29,7 @@ use crate::telemetry::Station;
 
 /// Answers the request. Always returns `true`: nothing is left for the proxy phases.
 pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    ctx.open = guard::open_request(session.digest(), session.req_header());
     time(gate, session);
     let trace = trace_id(session.get_header(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
     ctx.trace = Some(trace.clone());
@@ -63,11 +64,9 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
-    let mut call = gate.calls.share_of(Owner::of(admitted.caller()));
-    if !call.grow(1) {
-        return refuse(session, ctx, &Refusal::TooManyCalls).await;
+    if let Err(refusal) = ctx.take_place(gate, admitted.caller()) {
+        return refuse(session, ctx, &refusal).await;
     }
-    ctx.call = Some(call);
     ctx.limited = snapshot.rates.take(&admitted, &trace).await;
     drop(admitting);
     if let Some(exceeded) = ctx.limited.exceeded.take() {

@@ -19,7 +19,7 @@ use super::bookkeeping::{self, OpenedStore, Services};
 use super::dates::compare_clock;
 use super::ending::{OrderlyEnd, Signals};
 use super::file_watch;
-use super::limits::{connection_limits, guard, threads, with_limits};
+use super::limits::{connection_limits, guard, side_limits, threads, with_limits};
 use super::lookups::start_lookups;
 use super::monitoring::{Monitored, start_monitoring};
 use super::probes::Probes;
@@ -269,7 +269,7 @@ impl Process {
             let app = Arc::new(Console::new(wanted, inside).map_err(StartError::Console)?);
             let tls = wanted.tls.as_ref().map(|tls| Speaking::new("console", None, tls, &metrics)).transpose()?;
             reloadable.speaking.extend(tls.clone());
-            let (guard, limits) = (guard("console", config, &metrics), connection_limits(config));
+            let (guard, limits) = (guard("console", config, &metrics), side_limits(config));
             let (phase, connections) = (phased.clone(), connections.clone());
             let acceptor = Acceptor { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
@@ -302,7 +302,7 @@ impl Process {
         let probes = Probes { metrics, in_force, readiness, hosts: HostNames::new(&config.probes.hosts) };
         let guard = guard("probes", config, &probes.metrics);
         // Probes are answered until the very end.
-        let (never, limits) = (watch::channel(Phase::Serving).1, connection_limits(config));
+        let (never, limits) = (watch::channel(Phase::Serving).1, side_limits(config));
         let acceptor =
             Acceptor { app: Arc::new(probes), tls: None, guard, limits, phase: never, connections: TaskTracker::new() };
         server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));

@@ -1,12 +1,15 @@
 //! The memory for answers that are read whole: all of an environment together have a bound.
 //!
 //! A short answer, as each one about money is, needs no room. A longer one waits, before it is read further, until there
-//! is room for all of it. It never holds a part while it waits for the rest: answers cannot block each other for good.
+//! is room for all of it. It never holds a part while it waits for the rest: answers cannot block each other for good. Only a
+//! head that is longer than usual keeps its room meanwhile; its answer has a deadline.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::PollSemaphore;
 
 use crate::base::ids::Environment;
 use crate::telemetry::Metrics;
@@ -20,10 +23,21 @@ const UNIT: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct AnswerRoom {
     free: Arc<Semaphore>,
+    /// All units.
+    units: usize,
     /// The longest answer that is read.
     longest: usize,
     environment: Environment,
     metrics: Metrics,
+}
+
+/// The room of one long head.
+#[derive(Debug)]
+pub(super) struct HeadRoom {
+    of: AnswerRoom,
+    wanted: u32,
+    waits: Option<PollSemaphore>,
+    part: Option<OwnedSemaphorePermit>,
 }
 
 /// A body that is being read, with its room.
@@ -43,11 +57,41 @@ impl AnswerRoom {
     /// Room of `all` bytes, at least for the longest answer.
     pub fn new(all: usize, longest: usize, environment: Environment, metrics: Metrics) -> AnswerRoom {
         let units = units(all.max(longest)).min(Semaphore::MAX_PERMITS);
-        AnswerRoom { free: Arc::new(Semaphore::new(units)), longest, environment, metrics }
+        AnswerRoom { free: Arc::new(Semaphore::new(units)), units, longest, environment, metrics }
     }
 
     pub fn longest(&self) -> usize {
         self.longest
+    }
+
+    /// Returns the room of a head that is longer than usual, which is not taken yet.
+    pub fn head(&self, longest: usize) -> HeadRoom {
+        let wanted = u32::try_from(units(longest).min(self.units)).unwrap_or(u32::MAX);
+        HeadRoom { of: self.clone(), wanted, waits: None, part: None }
+    }
+}
+
+impl HeadRoom {
+    /// Waits until there is room for the longest head. It is kept until it is given back.
+    pub fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.part.is_some() {
+            return Poll::Ready(());
+        }
+        if self.waits.is_none() {
+            if let Ok(part) = self.of.free.clone().try_acquire_many_owned(self.wanted) {
+                self.part = Some(part);
+                return Poll::Ready(());
+            }
+            self.of.metrics.answer_waits(self.of.environment);
+        }
+        let waits = self.waits.get_or_insert_with(|| PollSemaphore::new(self.of.free.clone()));
+        self.part = ready!(waits.poll_acquire_many(cx, self.wanted));
+        self.waits = None;
+        Poll::Ready(())
+    }
+
+    pub fn give_back(&mut self) {
+        (self.waits, self.part) = (None, None);
     }
 }
 
@@ -104,7 +148,7 @@ fn units(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use std::future::Future as _;
-    use std::task::{Context, Waker};
+    use std::task::Waker;
 
     use super::*;
 

@@ -9,6 +9,7 @@ use pingora::protocols::http::v1::client::HttpSession;
 use tokio::time::timeout;
 
 use super::PinnedUpstream;
+use super::bounded_head::BoundedHeads;
 use super::exchange::read_head;
 
 /// The whole question ends within this time.
@@ -25,7 +26,7 @@ impl PinnedUpstream {
         for attempt in 0..self.tries() {
             let peer = self.peer(attempt)?;
             let Ok(stream) = self.connector.new_stream(&peer).await else { continue };
-            let mut session = HttpSession::new_with_options(stream, &peer);
+            let mut session = HttpSession::new_with_options(BoundedHeads::over(stream, &self.answers), &peer);
             let path = format!("{}/", self.origin.base_path);
             let mut head = RequestHeader::build("HEAD", path.as_bytes(), Some(2)).ok()?;
             head.insert_header(HOST, self.origin.host.clone()).ok()?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `answer_room` | the memory for answers that are read whole |
 //! | `asked_date` | the question for upstream's date at a start |
+//! | `bounded_head` | upstream's heads: whole, and not too long |
 //! | `exchange` | writes a request and reads its answer |
 //! | `open_read` | a read under way |
 //! | `money_line` | a connection for one write, with its socket options |
@@ -15,6 +16,7 @@
 
 mod answer_room;
 mod asked_date;
+mod bounded_head;
 mod exchange;
 mod fresh_pool;
 mod money_line;
@@ -44,6 +46,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::answer_room::AnswerRoom;
+use self::bounded_head::BoundedHeads;
 use self::exchange::{Heard, Hearing, WriteResult, write_until};
 use self::fresh_pool::FreshPool;
 use self::money_line::{MoneyLine, UnusedLine, prepare};
@@ -241,7 +244,7 @@ impl PinnedUpstream {
             };
             failed = match connected {
                 Ok(Ok(stream)) => {
-                    let session = HttpSession::new_with_options(stream, &peer);
+                    let session = HttpSession::new_with_options(BoundedHeads::over(stream, &self.answers), &peer);
                     return Ok(OpenRead { session, peer, reused: is_reused, write_time: self.write_time() });
                 }
                 Ok(Err(error)) => error,
@@ -289,7 +292,7 @@ impl PinnedUpstream {
         }
         self.fresh.used();
         let first_byte = Instant::now();
-        let mut line = line.into_session();
+        let mut line = line.into_session(&self.answers);
         let mut hearing = Hearing::new(&self.answers);
         let answer_time = match write_until(&mut line.session, &outgoing, &*self.clock, self.write_time(), cut).await {
             WriteResult::Whole => self.timeouts.answer,

@@ -21,6 +21,9 @@ use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpSocket;
 
+use super::answer_room::AnswerRoom;
+use super::bounded_head::BoundedHeads;
+
 /// The kernel's number for a connection that is over.
 const TCP_CLOSE: u8 = 7;
 
@@ -88,10 +91,10 @@ impl UnusedLine {
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    pub fn into_session(self) -> MoneyLine {
+    pub fn into_session(self, room: &AnswerRoom) -> MoneyLine {
         let UnusedLine { handle, stream } = self;
         let sent_before = handle.info().filter(counts_bytes).map(|info| info.tcpi_bytes_sent);
-        MoneyLine { handle, session: HttpSession::new(stream), sent_before }
+        MoneyLine { handle, session: HttpSession::new(BoundedHeads::over(stream, room)), sent_before }
     }
 }
 

@@ -59,9 +59,10 @@ pub(super) const SETTINGS: &[Setting] = &[
             slot: |w| &mut w.buffered_bytes,
         },
         absent: Absent::Means("67_108_864"),
-        doc: "The maximum memory for callers who are slow: heads that arrive in parts, and answers that are not taken.\n\
-              Each listener has an equal part. Where it is full, the address that holds the most of it loses the\n\
-              connection that has stood still for the longest time. At least `answer_bytes` for each listener.",
+        doc: "The maximum memory for callers without a place among the calls: handshakes of TLS, heads that arrive in\n\
+              parts, requests whose callers are not known yet, answers that are not taken, and HTTP/2 connections,\n\
+              48 KiB each. Each listener has an equal part. Where it is full, the address that holds the most of it loses\n\
+              the connection that has stood still for the longest time. At least `answer_bytes` for each listener.",
     },
     Setting {
         name: "head_bytes",
@@ -81,7 +82,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         absent: Absent::Means("4_096"),
         doc: "The maximum number of open connections of a listener. An address may have as many as stay free for the\n\
               others, alone half of them, beside a second one a third; further ones are closed at once. Callers behind\n\
-              a proxy share its address. Each needs a file descriptor, and 5 KB while it is idle.",
+              a proxy share its address. Each needs a file descriptor, and 5 KB while it is idle, 17 KB over TLS. The console\n\
+              and the probes have 512 at most.",
     },
     Setting {
         name: "connections_per_peer",

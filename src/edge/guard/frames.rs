@@ -7,6 +7,9 @@ const FRAME_HEAD: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+const GOAWAY: u8 = 7;
+/// The peer is told that it makes too much work.
+const ENHANCE_YOUR_CALM: u8 = 11;
 
 /// The position in the sequence of frames.
 #[derive(Debug)]
@@ -49,6 +52,12 @@ impl Frames {
     /// Returns how many requests have begun.
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// Returns the frame that ends the connection: no request after the last one that began was looked at.
+    pub fn go_away(&self) -> Vec<u8> {
+        let head = [0, 0, 8, GOAWAY, 0, 0, 0, 0, 0];
+        [&head[..], &self.last_stream.to_be_bytes(), &[0, 0, 0, ENHANCE_YOUR_CALM]].concat()
     }
 
     pub fn watch(&mut self, mut bytes: &[u8]) {

@@ -9,13 +9,13 @@ mod end;
 mod frames;
 mod head;
 mod out;
+mod request_memory;
 mod stream;
 mod unreadable;
 mod wire;
 
 use std::any::Any;
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,18 +24,22 @@ use pingora::http::ResponseHeader;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::{Digest, Stream};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 pub use end::ConnectionEnd;
 pub use frames::Frames;
 pub use head::HeadLimits;
 pub use out::GATHERED_BYTES;
+pub use request_memory::{OpenRequest, REQUEST_BYTES, open_request};
 pub use unreadable::Unreadable;
 pub use wire::{Fed, Wire};
 
 use end::Leaving;
+use request_memory::OpenRequests;
 use stream::Guarded;
 
 use super::buffered::{BufferedBytes, BufferedPart, ConnectionBuffer};
+use super::handshake::Begun;
 use crate::adapters::clients::Presented;
 use crate::telemetry::Metrics;
 
@@ -72,17 +76,17 @@ impl Guard {
     /// Takes a stream under guard. HTTP/2 has strict framing of its own; the guard keeps it from stalling. `enough`
     /// becomes true when the engine must take no more requests from it. The returned end runs when the engine has let
     /// go of the stream.
-    pub fn over(
+    pub(super) fn over(
         self: &Arc<Guard>,
-        stream: Stream,
-        presented: Option<Presented>,
-        peer: IpAddr,
+        begun: Begun,
+        buffer: Arc<ConnectionBuffer>,
         enough: watch::Sender<bool>,
     ) -> pingora::Result<(GuardedStream, ConnectionEnd)> {
-        let buffer = self.buffered.connection(peer);
+        let Begun { stream, presented, unread } = begun;
         let flags = ConnectionFlags {
             presented,
-            buffer: buffer.clone(),
+            buffer,
+            open: OpenRequests::default(),
             why: Mutex::new(None),
             crowded: AtomicBool::new(false),
             answered: AtomicBool::new(false),
@@ -93,7 +97,8 @@ impl Guard {
         let response = Box::new(ResponseHeader::build(200, Some(0))?);
         let digest = Arc::new(ProxyDigest::new(response, Some(Box::new(note.clone()))));
         let end = ConnectionEnd { leaving: leaving.clone(), linger_time: self.bounds.linger_time };
-        Ok((GuardedStream(Box::new(Guarded::new(stream, self.clone(), note, digest, leaving, enough, buffer))), end))
+        let guarded = Guarded::new(stream, self.clone(), note, digest, leaving, enough, unread);
+        Ok((GuardedStream(Box::new(guarded)), end))
     }
 }
 
@@ -136,6 +141,11 @@ pub fn presented(digest: Option<&Digest>) -> Option<&Presented> {
 /// Holds the memory of an answer, or a part of one, until it is written.
 pub fn hold_answer(digest: Option<&Digest>, bytes: usize) -> Option<BufferedPart> {
     note_of(digest).filter(|_| bytes > 0).map(|note| note.0.buffer.hold(bytes))
+}
+
+/// Returns what is cancelled when the connection must end at once; a connection without a guard has none.
+pub fn reset_of(digest: Option<&Digest>) -> CancellationToken {
+    note_of(digest).map_or_else(CancellationToken::new, |note| note.0.buffer.reset().clone())
 }
 
 /// Tells the guard that the answer is complete: the next request may come.
@@ -191,6 +201,7 @@ struct ConnectionState(Arc<ConnectionFlags>);
 struct ConnectionFlags {
     presented: Option<Presented>,
     buffer: Arc<ConnectionBuffer>,
+    open: OpenRequests,
     why: Mutex<Option<Unreadable>>,
     crowded: AtomicBool,
     answered: AtomicBool,

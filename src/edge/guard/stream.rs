@@ -21,10 +21,12 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::end::{GuardedLine, Leaving, Left};
 use super::frames::Frames;
 use super::out::Out;
+use super::request_memory::{HTTP2_BYTES, StreamPlaces};
 use super::unreadable::Unreadable;
 use super::wire::Wire;
 use super::{ConnectionState, Guard};
 use crate::edge::buffered::{BufferedPart, ConnectionBuffer};
+use crate::edge::handshake::UnreadBytes;
 
 const READ_BYTES: usize = 16 * 1024;
 /// The placeholder that the engine reads for an unreadable request.
@@ -53,6 +55,10 @@ pub(super) struct Guarded {
     buffer: Arc<ConnectionBuffer>,
     arriving: BufferedPart,
     unsent: BufferedPart,
+    /// What TLS has of a record that is not whole.
+    unread: Option<Arc<UnreadBytes>>,
+    /// Present over HTTP/2: what the engine keeps as long as the connection is open.
+    http2: Option<(BufferedPart, StreamPlaces)>,
     /// Ready when the connection must end at once.
     reset: Pin<Box<WaitForCancellationFutureOwned>>,
 }
@@ -81,9 +87,9 @@ impl Guarded {
         digest: Arc<ProxyDigest>,
         leaving: Leaving,
         enough: watch::Sender<bool>,
-        buffer: Arc<ConnectionBuffer>,
+        unread: Option<Arc<UnreadBytes>>,
     ) -> Guarded {
-        let bounds = guard.bounds;
+        let (bounds, buffer) = (guard.bounds, note.0.buffer.clone());
         let stage = if matches!(inner.selected_alpn_proto(), Some(ALPN::H2)) { Stage::Passing } else { Stage::Waiting };
         Guarded {
             line: Some(GuardedLine { inner, out: Out::new(bounds.write_time) }),
@@ -101,6 +107,8 @@ impl Guarded {
             enough,
             arriving: buffer.hold(0),
             unsent: buffer.hold(0),
+            unread,
+            http2: (stage == Stage::Passing).then(|| (buffer.hold(HTTP2_BYTES), StreamPlaces::default())),
             reset: Box::pin(buffer.reset().clone().cancelled_owned()),
             buffer,
         }
@@ -218,6 +226,9 @@ impl Guarded {
     fn passed(&mut self, bytes: &[u8]) {
         let (ended, within) = (self.frames.ended(), self.frames.is_within());
         self.frames.watch(bytes);
+        if let Some((_, places)) = &mut self.http2 {
+            places.begun(self.frames.requests(), &self.note.0.open);
+        }
         if !self.frames.is_within() {
             self.wait(self.guard.bounds.silence_time);
         } else if !within || self.frames.ended() != ended {
@@ -263,8 +274,15 @@ impl Guarded {
         // A head that is complete, or refused, arrives no longer.
         let arriving = if checked.is_pending() { self.arriving_bytes() } else { 0 };
         self.arriving.set(arriving);
-        if checked.is_pending() && self.reset.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        if checked.is_pending() {
+            if let Some((held, places)) = &mut self.http2 {
+                places.taken(self.frames.requests());
+                held.set(places.bytes());
+            }
+            if self.reset.as_mut().poll(cx).is_ready() {
+                self.go_away(cx);
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
         }
         checked
     }
@@ -294,6 +312,9 @@ impl Guarded {
             let mut read = ReadBuf::new(&mut space);
             ready!(self.poll_more(cx, &mut read))?;
             let came = read.filled();
+            if let Some(unread) = &self.unread {
+                unread.read();
+            }
             if came.is_empty() {
                 self.ended()?;
                 return Poll::Ready(Ok(!self.good.is_empty()));
@@ -307,13 +328,28 @@ impl Guarded {
         }
     }
 
-    /// Returns the memory of a head that is under way.
+    /// Returns the memory of a head, or of a record of TLS, that is under way.
     fn arriving_bytes(&self) -> usize {
-        match self.stage {
+        let head = match self.stage {
             // The engine keeps the block; how much of it came is not known here.
             Stage::Passing if self.frames.is_within() => self.guard.bounds.head.bytes,
             Stage::Waiting | Stage::Reading if self.wire.is_in_head() => self.wire.head_bytes(),
             _ => 0,
+        };
+        head.saturating_add(self.unread.as_ref().map_or(0, |unread| unread.of_record()))
+    }
+
+    /// Tells an HTTP/2 caller which of its requests began before its connection is reset; where it takes no bytes, it is
+    /// not told.
+    fn go_away(&mut self, cx: &mut Context<'_>) {
+        let frame = self.frames.go_away();
+        if let Some(GuardedLine { inner, out }) = self.line.as_mut().filter(|_| self.http2.is_some())
+            && out.is_empty()
+        {
+            let said = Pin::new(&mut *inner).poll_write(cx, &frame).map_ok(|_| ());
+            if said.is_ready() && Pin::new(inner).poll_shutdown(cx).is_pending() {
+                tracing::trace!("a connection was reset before its caller was told");
+            }
         }
     }
 

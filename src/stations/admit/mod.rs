@@ -113,6 +113,8 @@ pub enum AdmitRefusal {
     Unauthorized(&'static str),
     /// The token is not valid.
     NotBelieved(TokenFault),
+    /// The caller waited for an issuer's keys longer than its connection had room.
+    NoRoomToWait,
     /// The token is valid, but for another environment.
     WrongEnvironment,
 }

@@ -252,6 +252,9 @@ fn describe_refusal(refusal: &Refusal) -> (Code, String, &[Violation]) {
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { .. })) => {
             plain(Code::KeysUnavailable, "the keys of the token's issuer are not available right now")
         }
+        Refusal::Admit(AdmitRefusal::NoRoomToWait) => {
+            plain(Code::Overloaded, "too many requests of this address wait for the keys of a token's issuer")
+        }
         // Only the holder of a token that was once valid learns what is wrong with it.
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)) => {
             plain(Code::Unauthorized, "the token has expired")

@@ -22,6 +22,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Signature)),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { issuer: 0 })),
+        Refusal::Admit(AdmitRefusal::NoRoomToWait),
         Refusal::Admit(AdmitRefusal::WrongEnvironment),
         Refusal::Exceeded(Exceeded { rates: vec!["per-caller".into()], retry_after_secs: 12 }),
         Refusal::Check(CheckRefusal::MediaType("a reason")),

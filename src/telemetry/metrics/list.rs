@@ -209,11 +209,11 @@ metrics! {
     connections_refused: Counters "sluice_connections_refused_total" ["listener", "reason"]
         "Connections closed before a request, by reason.";
     buffered: Gauges "sluice_buffered_bytes" ["listener"]
-        "Memory of slow callers: heads that arrive in parts, and answers that are not taken.";
+        "Memory of callers without a place among the calls: handshakes, heads that arrive in parts, requests whose callers are not known yet, answers that are not taken, HTTP/2 connections.";
     connections_reset: Counters "sluice_connections_reset_total" ["listener"]
         "Connections reset because `limits.buffered_bytes` was full: the slowest of the address that held the most.";
     answers_waited: Counters "sluice_answers_waited_total" ["environment"]
-        "Answers to writes that waited for `limits.answers_bytes`.";
+        "Answers to writes, and long heads of upstream's answers, that waited for `limits.answers_bytes`.";
     late_answers_given_up: Counters "sluice_late_answers_given_up_total" ["environment"]
         "Calls with an unknown outcome whose late answer is not waited for: their caller waited for too many.";
     unreadable: Counters "sluice_unreadable_requests_total" ["listener", "reason"]

@@ -15,19 +15,19 @@ use crate::support::shape::ID;
 use crate::support::shared::Signal;
 use crate::support::{Act, Call, Gate, Setup, Upstream, get};
 
-const ATTACKER: [u8; 4] = [127, 0, 0, 9];
-const KIB: usize = 1024;
+pub(super) const ATTACKER: [u8; 4] = [127, 0, 0, 9];
+pub(super) const KIB: usize = 1024;
 
-fn resets(gate: &Gate) -> u64 {
+pub(super) fn resets(gate: &Gate) -> u64 {
     gate.metric(r#"sluice_connections_reset_total{listener="production"}"#)
 }
 
-fn buffered(gate: &Gate) -> usize {
+pub(super) fn buffered(gate: &Gate) -> usize {
     usize::try_from(gate.metric(r#"sluice_buffered_bytes{listener="production"}"#)).unwrap()
 }
 
 /// What a well-behaved caller gets, over a connection of its own.
-fn is_served(gate: &Gate) -> bool {
+pub(super) fn is_served(gate: &Gate) -> bool {
     get("/v2/users").send(gate.production()).status == 200
 }
 
@@ -154,7 +154,7 @@ fn refused_streams_whose_answers_are_not_taken_are_bounded_over_all_connections(
     wait_until("their streams to end", || gate.metric("sluice_requests_in_flight") <= 4 * 64);
     let mut good = super::http2::frames::Two::connect(&gate);
     assert_eq!(good.ask(1, &read()).outcome(1), "200");
-    drop(attack);
+    drop((attack, good));
     wait_until("all bytes to be given back", || buffered(&gate) == 0);
     wait_until("no request to be in progress", || gate.metric("sluice_requests_in_flight") == 0);
 }

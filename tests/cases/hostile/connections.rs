@@ -13,7 +13,7 @@ fn update() -> Call {
     post(format!("/v2/users/{ID}"))
 }
 
-fn refused(gate: &Gate, reason: &str) -> u64 {
+pub(super) fn refused(gate: &Gate, reason: &str) -> u64 {
     gate.metric(&format!(r#"sluice_connections_refused_total{{listener="production",reason="{reason}"}}"#))
 }
 

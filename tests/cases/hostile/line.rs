@@ -8,12 +8,13 @@ use std::time::Duration;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
+use super::connections::connect_from;
 use crate::support::Setup;
 use crate::support::clock::PATIENCE;
 use crate::support::tls::{Authority, Certified};
 use crate::support::wire::Wire;
 
-static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
+pub static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
 static CERTIFIED: LazyLock<Certified> = LazyLock::new(|| AUTHORITY.certify(&["gate.example"]));
 
 /// A setup whose listener speaks TLS.
@@ -46,10 +47,20 @@ impl Line {
 
     /// Speaking this protocol, by ALPN.
     pub fn tls_with(address: SocketAddr, alpn: &[u8]) -> Line {
+        Line::tls_over(open(address), alpn)
+    }
+
+    /// The same, from this address.
+    pub fn tls_from(from: [u8; 4], address: SocketAddr, alpn: &[u8]) -> Line {
+        Line::tls_over(patient(connect_from(from, address)), alpn)
+    }
+
+    fn tls_over(socket: TcpStream, alpn: &[u8]) -> Line {
         let name = ServerName::try_from("gate.example").unwrap();
         let connection = ClientConnection::new(Arc::new(AUTHORITY.client(&[alpn])), name).unwrap();
-        let mut stream = StreamOwned::new(connection, open(address));
-        stream.flush().unwrap();
+        let mut stream = StreamOwned::new(connection, socket);
+        // Whoever is refused meanwhile hears of it when it reads.
+        drop(stream.flush());
         Line::over(Box::new(stream))
     }
 
@@ -97,7 +108,10 @@ fn is_end(error: &io::Error) -> bool {
 }
 
 fn open(address: SocketAddr) -> TcpStream {
-    let socket = TcpStream::connect(address).unwrap();
+    patient(TcpStream::connect(address).unwrap())
+}
+
+fn patient(socket: TcpStream) -> TcpStream {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
     socket.set_nodelay(true).unwrap();

@@ -8,6 +8,7 @@ mod http2;
 mod line;
 mod malformed;
 mod phases;
+mod places;
 mod rates;
 mod rooms;
 mod table;

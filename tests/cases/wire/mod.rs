@@ -3,6 +3,7 @@
 mod ahead;
 mod cut;
 mod giving_up;
+mod heads;
 mod late;
 
 use serde_json::json;

@@ -87,7 +87,10 @@ pub struct Two {
 
 impl Two {
     pub fn connect(gate: &Gate) -> Two {
-        let mut line = Line::tls_with(gate.production(), b"h2");
+        Two::over(Line::tls_with(gate.production(), b"h2"))
+    }
+
+    pub fn over(mut line: Line) -> Two {
         // Headers that came before are never pointed at: each block can be read by itself.
         let no_table = [0, 1, 0, 0, 0, 0];
         line.send([PREFACE, &frame(SETTINGS, 0, 0, &no_table)].concat());
