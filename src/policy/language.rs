@@ -360,7 +360,7 @@ static DESTINATION: PolicyTable = PolicyTable {
         optional(
             "cooldown",
             SPAN,
-            "With `new`: how long it is new after its first payment, `24h`, unless people approved one.",
+            "With `new`: how long it stays new after its first payment, `24h`, unless approved.",
         ),
     ],
     base: None,
@@ -441,7 +441,6 @@ static SIDE: PolicyTable = PolicyTable {
     one_of: &[],
 };
 
-/// A condition that compares the names in a field of the request.
 const fn condition(name: &'static str, sort: Sort, field: Field, doc: &'static str) -> PolicyField {
     optional(name, Names(sort, Some(field)), doc)
 }
