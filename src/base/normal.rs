@@ -6,6 +6,8 @@ use sha3::{Digest as _, Keccak256};
 
 use super::digest::hex;
 
+/// No address is longer. Reading base58 takes the square of its length, so what is longer is not read.
+const LONGEST_ADDRESS: usize = 64;
 /// How many letters at each end of an address people compare at least.
 const SEEN_LETTERS: usize = 3;
 
@@ -45,6 +47,9 @@ impl AddressKind {
 
     /// Returns the normal form; `None` if the text is not such an address.
     pub fn normal(self, address: &str) -> Option<String> {
+        if address.len() > LONGEST_ADDRESS {
+            return None;
+        }
         match self {
             AddressKind::Evm => evm(address),
             AddressKind::Solana => solana(address),
@@ -62,7 +67,9 @@ pub const KNOWN_ADDRESSES: &str = "an EVM, Solana or Tron address, with a valid 
 pub fn known_wallet(kind: Option<AddressKind>, text: &str) -> Option<String> {
     match kind {
         Some(kind) => kind.normal(text),
-        None => evm(text).or_else(|| tron(text)).or_else(|| solana(text)),
+        None => {
+            [AddressKind::Evm, AddressKind::Tron, AddressKind::Solana].into_iter().find_map(|kind| kind.normal(text))
+        }
     }
 }
 
@@ -78,9 +85,10 @@ pub fn uuid(text: &str) -> String {
 
 /// Returns whether a text is eight, four, four, four and twelve hex digits.
 pub fn is_uuid(text: &str) -> bool {
-    let groups: Vec<&str> = text.split('-').collect();
-    groups.iter().map(|g| g.len()).eq([8, 4, 4, 4, 12])
-        && groups.iter().all(|g| g.bytes().all(|b| b.is_ascii_hexdigit()))
+    // A long text is not looked through.
+    text.len() == 36
+        && text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+        && text.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())
 }
 
 fn evm(address: &str) -> Option<String> {

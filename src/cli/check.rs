@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
+use super::secret_contents::secret_contents;
 use super::{ExitReason, Loaded, Sources, in_folder, print, read_contract};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::store::seal_check::SealCheck;
@@ -64,7 +65,7 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
     match sources.load() {
         Ok(loaded) => {
             let odd = loaded.folder.oddities(&loaded.policies.policies, SystemClock.now());
-            let exposed = exposed_files(&loaded);
+            let exposed = exposed_files(&loaded).into_iter().chain(secret_contents(&loaded));
             let shared = shared_request_ids(&loaded, &sources.config_file());
             let other_key = other_seal_key(&loaded.config, &sources.config_file());
             loaded.warnings.into_iter().chain(odd).chain(exposed).chain(shared).chain(other_key).collect()

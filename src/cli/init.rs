@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use ring::signature::KeyPair as _;
 
+use super::secret_contents::PLACEHOLDER;
 use super::{ExitReason, new_ed25519_key, policies, print, random_secret};
 use crate::adapters::random;
 use crate::audit::CheckpointKey;
@@ -62,8 +63,6 @@ const SEAL_KEY: &str = "seal.key";
 const CHECKPOINT_KEY: &str = "checkpoint.pem";
 /// The environments of the first configuration.
 const ENVIRONMENTS: [&str; 2] = ["production", "sandbox"];
-/// A placeholder for a token that only upstream can issue; the simulator accepts it.
-const PLACEHOLDER: &str = "put-here-the-token-that-upstream-gave-you";
 
 pub(super) fn run(arguments: &InitArgs) -> anyhow::Result<ExitReason> {
     print(&if arguments.reference { config::reference() } else { start(arguments)? })?;

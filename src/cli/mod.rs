@@ -32,6 +32,7 @@ mod progress;
 mod nodes;
 mod recovery;
 mod requests;
+mod secret_contents;
 mod serve;
 mod sessions;
 mod shell;

@@ -172,6 +172,24 @@ fn check_names_folders_in_which_what_was_paid_is_not_safe() {
 }
 
 #[test]
+fn check_names_secrets_that_are_none_and_a_gate_at_which_nobody_can_act() {
+    let upstream = Upstream::start();
+    let with = |token: &str, other: &str| {
+        let setup = Setup::of(&upstream).file("token", token).file("operands", other);
+        let setup = setup.set_raw("production", "credential", r#"{ file = "token" }"#);
+        checked(setup.set_raw("audit", "operand_key", r#"{ file = "operands" }"#), &["--production"])
+    };
+    let (own, other) = ("k".repeat(64), "m".repeat(64));
+    let (code, text) = with("put-here-the-token-that-upstream-gave-you\n", &own);
+    assert!(code == Some(3) && text.contains("token: it has the placeholder that `sluice init` wrote"), "{text}");
+    let (code, text) = with(&own, &own);
+    assert!(code == Some(3) && text.contains("operands: it has the same secret as "), "{text}");
+    let (_, text) = with(&own, &other);
+    assert!(!text.contains("placeholder") && !text.contains("the same secret"), "{text}");
+    assert!(text.contains("warning: ") && text.contains("there is no `[console]`: nobody can approve"), "{text}");
+}
+
+#[test]
 fn check_names_folders_that_others_can_write_and_keys_that_a_group_can_read() {
     let upstream = Upstream::start();
     let setup = Setup::of(&upstream);
