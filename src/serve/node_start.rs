@@ -161,10 +161,13 @@ pub(super) async fn start_node(start: NodeStart, trouble: &mut DiskTrouble) -> R
             }
         }
         let joins = match &membership {
-            Some(membership) => {
-                seal_check.compare_with(&membership.store).await.map_err(OpenNodeError::OtherSealKey)?;
-                membership.join(&node).await
-            }
+            Some(membership) => match membership.begins_times(&node).await {
+                Ok(()) => {
+                    seal_check.compare_with(&membership.store).await.map_err(OpenNodeError::OtherSealKey)?;
+                    membership.join(&node).await
+                }
+                Err(why) => Err(why),
+            },
             None => Ok(()),
         };
         match joins {

@@ -99,7 +99,7 @@ impl SealCheck {
             let known = known_keys(path).unwrap_or_default();
             !known.keys.is_empty() && self.seals.keys.iter().all(|key| known.keys.iter().any(|one| one.id == key.id))
         });
-        if is_known {
+        if is_known || self.seals.keys.is_empty() {
             return Ok(());
         }
         for environment in Environment::ALL {
