@@ -13,8 +13,9 @@ use crate::adapters::clock::SystemClock;
 use crate::adapters::store::seal_check::SealCheck;
 use crate::adapters::store::sealed::{SealingKey, Seals};
 use crate::base::finding::{Finding, Severity};
+use crate::base::ids::Environment;
 use crate::catalog::completeness;
-use crate::config::Config;
+use crate::config::{Config, is_loopback};
 use crate::ports::Clock as _;
 
 /// Check configuration, contract and policies, and report every error and warning
@@ -68,10 +69,23 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
             let exposed = exposed_files(&loaded).into_iter().chain(secret_contents(&loaded));
             let shared = shared_request_ids(&loaded, &sources.config_file());
             let other_key = other_seal_key(&loaded.config, &sources.config_file());
-            loaded.warnings.into_iter().chain(odd).chain(exposed).chain(shared).chain(other_key).collect()
+            let nobody = nobody_to_act(&loaded.config, &sources.config_file());
+            loaded.warnings.into_iter().chain(nobody).chain(odd).chain(exposed).chain(shared).chain(other_key).collect()
         }
         Err(findings) => findings,
     }
+}
+
+/// Tells of production without a console: what only people may do stays as it is. A simulator on this machine moves no money.
+fn nobody_to_act(config: &Config, file: &Path) -> Option<Finding> {
+    let production = config.environments.iter().find(|one| one.environment == Environment::Production)?;
+    let text = "there is no `[console]`: nobody can approve a call that the policies hold, freeze money, settle an unknown outcome, \
+                or open money after a restored store; and whoever can write the folder of policies alone decides what is paid";
+    let remedy =
+        "add `[console]` with the issuer of people's tokens, as `console.md` says, and `loosening = \"two-people\"`";
+    let moves_money = !is_loopback(&production.upstream.host);
+    (moves_money && config.console.is_none())
+        .then(|| Finding::warning(&file.display().to_string(), text).remedy(remedy))
 }
 
 /// Returns an error for a seal key that is another one than that of its id.

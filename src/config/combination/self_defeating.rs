@@ -27,7 +27,6 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(listed_twice(written));
     wrong.extend(no_limit_of_an_address(written));
     if moves_money(written) {
-        wrong.extend(nobody_to_act(written));
         wrong.extend(ports_that_nobody_knows(written));
         wrong.extend(payments_that_nobody_follows(written));
         wrong.extend(no_wait_for_the_store(written));
@@ -79,16 +78,6 @@ fn no_limit_of_an_address(written: &WrittenConfig) -> Option<Wrong> {
     let remedy = "lower it, or remove it";
     (is_written && one.value > all.value.div_ceil(2))
         .then(|| (Severity::Warning, one.place.clone(), fault.remedy(remedy)))
-}
-
-/// Tells that people can do nothing: what only they may do then stays as it is.
-fn nobody_to_act(written: &WrittenConfig) -> Option<Wrong> {
-    let listen = written.production.listen.as_ref().filter(|_| written.console.listen.is_none())?;
-    let text = "there is no `[console]`: nobody can approve a call that the policies hold, freeze money, settle an unknown outcome, \
-                or open money after a restored store; and whoever can write the folder of policies alone decides what is paid";
-    let remedy =
-        "add `[console]` with the issuer of people's tokens, as `console.md` says, and `loosening = \"two-people\"`";
-    Some((Severity::Warning, listen.place.clone(), SettingFault::new(text).remedy(remedy)))
 }
 
 /// Checks that callers, people and probes know where to connect.
