@@ -241,6 +241,7 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   assert.equal(await page.getByLabel("Status").inputValue(), "refused");
   assert.equal(await page.locator("select[name=environment]").inputValue(), "production");
   await page.locator("select[name=environment]").selectOption("");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.locator(".sums li").filter({ hasText: "Refused" }).getByText("Sandbox").waitFor();
   const from = new Date(Date.now() - 6 * 86_400_000).toISOString().slice(0, 10);
   assert.equal(await page.getByLabel("From (UTC)").inputValue(), from);
