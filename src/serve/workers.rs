@@ -8,13 +8,15 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
+/// A task, and the task that watches it.
+type WatchedTask = (AbortHandle, JoinHandle<()>);
+
 /// The long-running tasks of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Workers {
     runtime: Handle,
     died: watch::Sender<bool>,
-    /// Each task with the task that watches it.
-    tasks: Arc<Mutex<Vec<(AbortHandle, JoinHandle<()>)>>>,
+    tasks: Arc<Mutex<Vec<WatchedTask>>>,
 }
 
 impl Workers {
