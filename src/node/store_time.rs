@@ -4,7 +4,7 @@
 use super::Node;
 use super::clock_leaps::{ClockTestimony, LeapConsequence, OtherClocks};
 use super::clock_watch::DateTrust;
-use super::membership::{JoinError, Membership};
+use super::membership::Membership;
 use super::node_facts::NodeFacts;
 use crate::adapters::store::redis::{ALIKE_AT_START, HeartbeatReply, Member};
 use crate::base::ids::Environment;
@@ -49,9 +49,9 @@ impl Membership {
     }
 
     /// The same for all environments. Nothing may be asked of the store before that makes its time go on.
-    pub async fn begins_times(&self, node: &Node) -> Result<(), JoinError> {
+    pub async fn begins_times(&self, node: &Node) -> Result<(), StoreFault> {
         for environment in Environment::ALL {
-            self.begins_time(node, environment).await.map_err(JoinError::Store)?;
+            self.begins_time(node, environment).await?;
         }
         Ok(())
     }

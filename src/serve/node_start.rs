@@ -161,13 +161,13 @@ pub(super) async fn start_node(start: NodeStart, trouble: &mut DiskTrouble) -> R
             }
         }
         let joins = match &membership {
-            Some(membership) => match membership.begins_times(&node).await {
-                Ok(()) => {
+            Some(membership) => {
+                // What is wrong with the store is mended, or told, by whoever joins it.
+                if membership.begins_times(&node).await.is_ok() {
                     seal_check.compare_with(&membership.store).await.map_err(OpenNodeError::OtherSealKey)?;
-                    membership.join(&node).await
                 }
-                Err(why) => Err(why),
-            },
+                membership.join(&node).await
+            }
             None => Ok(()),
         };
         match joins {
