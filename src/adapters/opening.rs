@@ -1,4 +1,4 @@
-//! What is not there from the beginning: it is verified first, or its disk cannot be used yet.
+//! A part that opens later than the process: it is verified first, or its disk cannot be used yet.
 
 use std::fmt;
 use std::sync::Arc;

@@ -284,7 +284,7 @@ mod tests {
         assert!(said.contains("1. Put the tokens") && said.contains("2. Switch on `[console]`"), "{said}");
         assert!(said.contains("3. sluice check --production") && !said.contains("instead of the secret"), "{said}");
         let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
-        // What the steps say is left.
+        // The findings are the steps that are left.
         let left: Vec<bool> = found
             .iter()
             .map(|one| ["the placeholder", "no `[console]`"].iter().any(|left| one.text.contains(left)))

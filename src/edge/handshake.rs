@@ -68,7 +68,7 @@ pub(super) async fn begin(
         tracing::debug!(%error, "the send buffer of a connection cannot be limited");
     }
     if tls.is_some() {
-        // Who has said nothing costs no TLS.
+        // A caller that has said nothing costs no TLS.
         socket.readable().await.map_err(|_| FAILED)?;
     }
     let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());

@@ -45,7 +45,7 @@ struct HourlyRoom {
     counted: Mutex<BTreeMap<Environment, CountedHour>>,
 }
 
-/// What callers of one environment took, since a moment of the gate's monotonic clock.
+/// The room that callers of one environment took, since a moment of the gate's monotonic clock.
 #[derive(Debug)]
 struct CountedHour {
     since: Duration,

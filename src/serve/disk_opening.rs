@@ -45,7 +45,7 @@ pub(super) struct DiskOpening {
     pub audit: Option<Arc<AuditFiles>>,
 }
 
-/// What lies on the disks of a node.
+/// The parts of a node that lie on its disks.
 #[derive(Debug)]
 pub(super) struct OpenedDisks {
     pub audit: Arc<AuditFiles>,
@@ -53,7 +53,7 @@ pub(super) struct OpenedDisks {
     pub replica: Option<Arc<Replica>>,
 }
 
-/// What a node keeps for itself on its disks.
+/// The keys that a node keeps for itself on its disks.
 #[derive(Debug)]
 pub(super) struct NodeKeys {
     pub journal: JournalId,

@@ -39,7 +39,7 @@ pub(super) const REDIS_WAIT: Duration = Duration::from_secs(2);
 /// How long to wait before the next attempt to reach the store or to join the other nodes.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a node begins with once its disks are open.
+/// The parts with which a node begins once its disks are open.
 #[derive(Debug)]
 pub(super) struct NodeBeginning {
     pub config: Config,
@@ -162,7 +162,7 @@ pub(super) async fn start_node(start: NodeStart, trouble: &mut DiskTrouble) -> R
         }
         let joins = match &membership {
             Some(membership) => {
-                // What is wrong with the store is mended, or told, by whoever joins it.
+                // Damage of the store is mended, or told, when the gate joins it.
                 if membership.begins_times(&node).await.is_ok() {
                     seal_check.compare_with(&membership.store).await.map_err(OpenNodeError::OtherSealKey)?;
                 }

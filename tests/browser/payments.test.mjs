@@ -234,7 +234,7 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   await paid.getByRole("cell", { name: "createSwap" }).waitFor();
   await page.getByRole("heading", { name: "Needs you" }).waitFor();
   await page.getByRole("heading", { name: "Unusual in 7 days" }).waitFor();
-  // What is counted there is what its link lists: the sandbox's payments are told apart.
+  // The link lists the payments that are counted there: the sandbox's are told apart.
   const shown = page.getByRole("link", { name: "0 refused", exact: true });
   await shown.click();
   await page.getByText("No payments match.").waitFor();

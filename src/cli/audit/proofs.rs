@@ -14,7 +14,7 @@ use crate::audit::{CheckpointKey, CheckpointLine, FlawPlace, KeptCheckpoint, Lin
 /// gate's log) are skipped.
 pub(super) fn checkpoint_lines(path: &Path, strict: bool) -> anyhow::Result<Vec<CheckpointLine>> {
     let unreadable = || format!("`{}` cannot be read", path.display());
-    // What somebody names may come through a pipe.
+    // A file that somebody names may come through a pipe.
     let opened = if strict { open_regular(path) } else { File::open(path) };
     let mut lines = LineReader::of(BufReader::new(opened.with_context(unreadable)?));
     let mut found = Vec::new();

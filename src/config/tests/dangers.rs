@@ -46,7 +46,7 @@ fn an_upstream_that_is_the_gate_itself_is_told() {
     }
 }
 
-/// What is an error with `--production`.
+/// The findings that are errors with `--production`.
 fn insecure(text: &str) -> Vec<String> {
     let findings = read_in(text, &[], &[]).unwrap().warnings.into_iter();
     let insecure = findings.filter(|finding| finding.severity == Severity::Insecure);

@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 128;
 
 /// The memory of an HTTP/2 connection before its first request, besides that of any connection.
 pub(super) const HTTP2_BYTES: usize = 48 * 1024;
-/// What the engine keeps for each stream that was ever open beside others, until the connection ends.
+/// The memory that the engine keeps for each stream that was ever open beside others, until the connection ends.
 const STREAM_PLACE_BYTES: usize = 1_280;
 
 /// A request of a connection, until its answer is written.

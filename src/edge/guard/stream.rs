@@ -55,7 +55,7 @@ pub(super) struct Guarded {
     buffer: Arc<ConnectionBuffer>,
     arriving: BufferedPart,
     unsent: BufferedPart,
-    /// What TLS has of a record that is not whole.
+    /// The bytes that TLS has of a record that is not whole.
     unread: Option<Arc<UnreadBytes>>,
     /// Present over HTTP/2: what the engine keeps as long as the connection is open.
     http2: Option<(BufferedPart, StreamPlaces)>,

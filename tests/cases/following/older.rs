@@ -38,7 +38,7 @@ fn reads_on(gate: &Gate) {
     wait_until("further readings", || read(gate) >= from + 4);
 }
 
-/// What the limit of a day counts, in micro-USD.
+/// The use of the limit of a day, in micro-USD.
 fn used(gate: &Gate) -> u64 {
     let usage = ask(gate, "GET", "usage", &operator("ops-1"), None).json();
     let day = usage["usage"].as_array().unwrap().iter().filter(|one| one["limit"] == "day");

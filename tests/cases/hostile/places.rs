@@ -1,4 +1,4 @@
-//! Who has no place among the calls is counted all the same, by its address: callers who are not known yet, handshakes, and
+//! Callers without a place among the calls are counted as well, by their address: those not known yet, handshakes, and
 //! connections of HTTP/2 that do nothing.
 
 use std::io::{Read as _, Write as _};

@@ -183,7 +183,7 @@ fn many_payments_are_counted_and_kept_in_order_and_the_oldest_are_dropped() {
     assert_eq!(names, expected);
 }
 
-/// What rests on people's word does so after a repeat that was refused, too, in whatever order the entries are read.
+/// A status that rests on people's word does so after a refused repeat, too, in whatever order the entries are read.
 #[test]
 fn peoples_word_is_no_proof_in_any_order_of_the_entries() {
     let facts = |statuses: &[PaymentStatus]| {
