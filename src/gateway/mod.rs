@@ -111,8 +111,6 @@ pub struct Ctx {
     body_time: Duration,
     upstream_watch: Option<Stopwatch>,
     upstream_time: Option<Duration>,
-    /// The interim (1xx) answers of upstream so far.
-    interim_answers: u32,
     /// A connection to upstream existed: something may have been sent.
     connected: bool,
     read: Option<read::StreamedRead>,
@@ -150,7 +148,6 @@ impl ProxyHttp for Gate {
             body_time: Duration::ZERO,
             upstream_watch: None,
             upstream_time: None,
-            interim_answers: 0,
             connected: false,
             read: None,
             fault: "",

@@ -18,12 +18,15 @@ use super::response::Incoming;
 use super::{Ctx, Gate, answer, response};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::otlp::Entered;
-use crate::adapters::upstream::OpenRead;
+use crate::adapters::upstream::{AnswerHead, OpenRead};
 use crate::base::ids::TraceId;
 use crate::base::secret_search::SecretSearch;
 use crate::journey::SentCredential;
 use crate::stations::forward::{Cleared, Outgoing};
 use crate::stations::reply::Reply;
+
+/// The most interim (1xx) answers before a final one. One or two are usual.
+const MAX_INTERIM_ANSWERS: u32 = 16;
 
 /// A read whose answer streams.
 #[derive(Debug)]
@@ -76,7 +79,7 @@ async fn begin_read(
     ctx: &mut Ctx,
     outgoing: &Outgoing,
     time: &mut AnswerTime,
-) -> Result<(OpenRead, ResponseHeader)> {
+) -> Result<(OpenRead, AnswerHead)> {
     let mut read = open_read(gate, ctx, false).await?;
     match ask_upstream(session, &mut read, outgoing, time).await {
         Ok(head) => Ok((read, head)),
@@ -104,7 +107,7 @@ async fn ask_upstream(
     read: &mut OpenRead,
     outgoing: &Outgoing,
     time: &mut AnswerTime,
-) -> Result<ResponseHeader> {
+) -> Result<AnswerHead> {
     read.write(outgoing).await.map_err(Error::into_up)?;
     time.awaited(session, read.head()).await
 }
@@ -115,20 +118,21 @@ async fn stream_answer(
     session: &mut Session,
     ctx: &mut Ctx,
     read: &mut OpenRead,
-    mut head: ResponseHeader,
+    mut head: AnswerHead,
     time: &mut AnswerTime,
 ) -> Result<()> {
-    let mut is_over;
-    let length = loop {
-        let is_interim = head.status.is_informational() && head.status.as_u16() != 101;
-        is_over = read.is_over();
-        let length = response::head(gate, session, &mut head, is_over, ctx)?;
-        if !is_interim {
-            break length;
+    let mut interim_answers = 0;
+    while head.is_interim() {
+        interim_answers += 1;
+        // The engine would drop interim answers; without a bound upstream could send them for ever.
+        if interim_answers > MAX_INTERIM_ANSWERS {
+            return Err(Error::explain(ErrorType::InvalidHTTPHeader, "too many interim answers").into_up());
         }
         head = time.awaited(session, read.head()).await?;
-    };
+    }
     gate.egress.dates.hear("upstream", &head.headers);
+    let mut is_over = read.is_over();
+    let (mut head, length) = response::head(gate, session, head, is_over, ctx)?;
     frame(session, &mut head, length)?;
     write_task(session, ctx, HttpTask::Header(Box::new(head), is_over)).await?;
     while !is_over {
@@ -151,7 +155,6 @@ fn frame(session: &Session, head: &mut ResponseHeader, length: Option<u64>) -> R
         None if session.is_http2() => {}
         None => head.insert_header(TRANSFER_ENCODING, "chunked")?,
     }
-    head.set_version(http::Version::HTTP_11);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
@@ -13,14 +13,15 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::observe::Observed;
 use super::{Answered, Ctx, Gate, answer};
+use crate::adapters::upstream::AnswerHead;
 use crate::base::secret_search::Revealed;
 use crate::catalog::Operation;
 use crate::journey::SentCredential;
 use crate::stations::reply::{Code, ReadError, ReadFailure, Reply, ReplyOrigin, is_passed, read_error, read_failed};
 use crate::stations::settle::media_drift;
 
-/// The most interim (1xx) answers before a final one. One or two are usual.
-const MAX_INTERIM_ANSWERS: u32 = 16;
+/// How many headers of an answer usually pass, with those of the gate.
+const USUALLY_PASSED: usize = 12;
 
 /// The most bytes that are set aside for a body before it comes.
 const ANNOUNCED_AT_MOST: usize = 16 * 1024;
@@ -46,30 +47,23 @@ pub(super) struct KeptBody {
     too_large: bool,
 }
 
-/// Takes the head of an answer, with whether its body is over; leaves the headers that pass, and returns the length of
+/// Takes the head of an answer, with whether its body is over; returns the head that the caller gets, and the length of
 /// the body that will be written, where it is known.
 pub(super) fn head(
     gate: &Gate,
     session: &mut Session,
-    head: &mut ResponseHeader,
+    head: AnswerHead,
     is_over: bool,
     ctx: &mut Ctx,
-) -> Result<Option<u64>> {
-    let status = head.status.as_u16();
-    if (100..200).contains(&status) && status != 101 {
-        // The engine drops interim answers; without a bound upstream could send them for ever.
-        ctx.interim_answers = ctx.interim_answers.saturating_add(1);
-        return match ctx.interim_answers <= MAX_INTERIM_ANSWERS {
-            true => Ok(None),
-            false => Err(Error::explain(ErrorType::InvalidHTTPHeader, "too many interim answers").into_up()),
-        };
-    }
+) -> Result<(ResponseHeader, Option<u64>)> {
+    let AnswerHead { status, mut headers, .. } = head;
+    let status = status.as_u16();
     ctx.upstream_time = ctx.upstream_watch.map(|w| w.elapsed());
     let (Some(operation), Some(read)) = (ctx.operation.clone(), ctx.read.as_mut()) else {
         return Err(Error::explain(ErrorType::InternalError, "an answer to this request was not checked"));
     };
-    for name in read.credential.revealing_headers(&head.headers) {
-        head.remove_header(&name);
+    for name in read.credential.revealing_headers(&headers) {
+        headers.remove(&name);
     }
     // A status that is neither success nor error, such as a redirect or an upgrade, is not a valid answer.
     if !matches!(status, 200..300 | 400..600) {
@@ -78,42 +72,35 @@ pub(super) fn head(
     if status == 401 && gate.egress.credential.is_injected() {
         return Err(instead(&mut read.instead, read_failed(ReadFailure::CredentialRefused)));
     }
-    if status < 400 && read.credential.cannot_be_searched_for(&head.headers) {
+    if status < 400 && read.credential.cannot_be_searched_for(&headers) {
         return Err(instead(&mut read.instead, read_failed(ReadFailure::Withheld)));
     }
-    let kept = KeptBody {
-        operation,
-        status,
-        headers: head.headers.clone(),
-        whole: BytesMut::new(),
-        room: None,
-        too_large: false,
-    };
+    let kept = KeptBody { operation, status, headers, whole: BytesMut::new(), room: None, too_large: false };
     if status >= 400 && is_over {
         // Without a body there is no later step that could write one.
         let rebuilt = kept.error(&read.credential).into_reply(status, &kept.headers);
         return Err(instead(&mut read.instead, rebuilt));
     }
-    // Without those about its framing, which are the gate's.
-    retain(head, |name, all| is_passed(name, status, all));
+    let mut passed = ResponseHeader::build(status, Some(USUALLY_PASSED))?;
     let length = if status >= 400 {
-        head.set_reason_phrase(None)?;
         if media_drift(&kept.headers).is_some() {
             // The body will be the gate's, so no header that describes upstream's stays.
-            retain(head, |_, _| false);
-            head.insert_header(CONTENT_TYPE, "application/json")?;
+            passed.insert_header(CONTENT_TYPE, "application/json")?;
+        } else {
+            pass(&kept.headers, status, &mut passed)?;
         }
         read.incoming = Incoming::Held(kept);
         None
     } else {
+        pass(&kept.headers, status, &mut passed)?;
         let length = kept.announced();
         read.incoming = Incoming::Streaming(kept);
         length
     };
     answer::end_if_last(session);
     ctx.answered = Answered { status, origin: Some(ReplyOrigin::Upstream), executed: None, code: None };
-    answer::mark(head, ReplyOrigin::Upstream, None, ctx)?;
-    Ok(length)
+    answer::mark(&mut passed, ReplyOrigin::Upstream, None, ctx)?;
+    Ok((passed, length))
 }
 
 pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) -> Result<()> {
@@ -197,11 +184,12 @@ impl KeptBody {
     }
 }
 
-fn retain(head: &mut ResponseHeader, stays: impl Fn(&HeaderName, &HeaderMap) -> bool) {
-    let dropped: Vec<_> = head.headers.keys().filter(|name| !stays(name, &head.headers)).cloned().collect();
-    for name in dropped {
-        head.remove_header(&name);
+/// Adds the headers that pass: without those about the framing, which is the gate's.
+fn pass(headers: &HeaderMap, status: u16, to: &mut ResponseHeader) -> Result<()> {
+    for (name, value) in headers.iter().filter(|(name, _)| is_passed(name, status, headers)) {
+        to.append_header(name, value)?;
     }
+    Ok(())
 }
 
 fn instead(place: &mut Option<Reply>, reply: Reply) -> Box<Error> {

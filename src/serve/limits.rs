@@ -9,7 +9,7 @@ use pingora::proxy::HttpProxy;
 
 use crate::config::Config;
 use crate::edge::buffered::BufferedBytes;
-use crate::edge::guard::{Bounds, Guard, HeadLimits};
+use crate::edge::guard::{Bounds, Guard, HeadLimits, SEND_BUFFER_BYTES};
 use crate::edge::listen::ConnectionLimits;
 use crate::gateway::Gate;
 use crate::telemetry::Metrics;
@@ -20,8 +20,6 @@ const MAX_RESET_STREAMS: usize = 20;
 const MAX_ERROR_STREAMS: usize = 100;
 /// The most connections of the console, and of the probes.
 const MAX_SIDE_CONNECTIONS: usize = 512;
-/// Per HTTP/2 stream: how many bytes of an answer are buffered while the client does not read.
-const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Returns how many threads work.
 pub(super) fn threads(config: &Config) -> usize {
@@ -76,7 +74,7 @@ pub(super) fn with_limits(mut proxy: HttpProxy<Gate>, config: &Config) -> HttpPr
         .max_concurrent_reset_streams(MAX_RESET_STREAMS)
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(Some(MAX_ERROR_STREAMS))
-        .max_send_buffer_size(MAX_SEND_BUFFER_BYTES);
+        .max_send_buffer_size(SEND_BUFFER_BYTES);
     proxy.h2_options = Some(h2);
     proxy
 }

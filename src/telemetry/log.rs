@@ -12,8 +12,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use super::human::Human;
+use super::json_line::JsonLine;
 use super::log_writer::{self, LogGuard};
-use crate::base::visible::visible_json;
 use crate::config::{LogConfig, LogFormat, LogLevel};
 
 /// The log level, changeable while the process runs.
@@ -115,8 +115,8 @@ fn begin(config: &LogConfig, to: impl Write + Send + 'static, is_terminal: bool)
     };
     let layer = tracing_subscriber::fmt::layer();
     let started = if json {
-        let layer = layer.with_writer(move || VisibleJson(lines.clone()));
-        registry.with(layer.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()
+        let layer = layer.with_writer(move || lines.clone());
+        registry.with(layer.event_format(JsonLine)).try_init()
     } else {
         let layer = layer.with_writer(move || lines.clone());
         registry.with(layer.with_ansi(is_terminal).event_format(Human)).try_init()
@@ -125,23 +125,6 @@ fn begin(config: &LogConfig, to: impl Write + Send + 'static, is_terminal: bool)
         tracing::debug!("the log is already running");
     }
     Ok(guard)
-}
-
-/// Makes invisible characters visible in lines of JSON.
-struct VisibleJson<W>(W);
-
-impl<W: Write> Write for VisibleJson<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match str::from_utf8(bytes) {
-            Ok(text) => self.0.write_all(visible_json(text).as_bytes())?,
-            Err(_) => self.0.write_all(bytes)?,
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
 }
 
 /// Sets the log level.

@@ -5,6 +5,7 @@
 mod fields;
 mod gathering_queue;
 mod human;
+mod json_line;
 mod log;
 mod log_writer;
 mod metrics;

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::{CONNECTION, HOST};
-use pingora::http::RequestHeader;
-use pingora::protocols::http::v1::client::HttpSession;
+use http::header::{CONNECTION, HOST, HeaderValue};
+use http::{HeaderMap, Method};
 use tokio::time::timeout;
 
 use super::PinnedUpstream;
-use super::bounded_head::BoundedHeads;
 use super::exchange::read_head;
+use super::line::UpstreamLine;
 
 /// The whole question ends within this time.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -26,14 +24,11 @@ impl PinnedUpstream {
         for attempt in 0..self.tries() {
             let peer = self.peer(attempt)?;
             let Ok(stream) = self.connector.new_stream(&peer).await else { continue };
-            let mut session = HttpSession::new_with_options(BoundedHeads::over(stream, &self.answers), &peer);
+            let mut line = UpstreamLine::new(stream, &self.answers);
             let path = format!("{}/", self.origin.base_path);
-            let mut head = RequestHeader::build("HEAD", path.as_bytes(), Some(2)).ok()?;
-            head.insert_header(HOST, self.origin.host.clone()).ok()?;
-            head.insert_header(CONNECTION, "close").ok()?;
-            session.write_request_header(Box::new(head)).await.ok()?;
-            read_head(&mut session).await.ok()?;
-            return session.resp_header().map(|head| head.headers.clone());
+            let headers = [(HOST, self.origin.host.clone()), (CONNECTION, HeaderValue::from_static("close"))];
+            line.write(&Method::HEAD, &path, &headers.into_iter().collect(), None).await.ok()?;
+            return read_head(&mut line).await.ok().map(|head| head.headers);
         }
         None
     }

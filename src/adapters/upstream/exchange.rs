@@ -5,15 +5,14 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
-use pingora::http::RequestHeader;
-use pingora::protocols::http::v1::client::HttpSession;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::answer_head::AnswerHead;
 use super::answer_room::{AnswerBuffer, AnswerRoom};
+use super::line::UpstreamLine;
 use crate::ports::Clock;
 use crate::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
 
@@ -52,14 +51,14 @@ pub(super) struct Hearing {
 
 /// Writes a request until its time is over, by the node's monotonic clock.
 pub(super) async fn write_until(
-    session: &mut HttpSession,
+    line: &mut UpstreamLine,
     outgoing: &Outgoing,
     clock: &dyn Clock,
     time: Duration,
     cut: &CancellationToken,
 ) -> WriteResult {
     let until = clock.elapsed().saturating_add(time);
-    let mut writing = pin!(write_request(session, outgoing));
+    let mut writing = pin!(write_request(line, outgoing));
     // The clock is asked before each piece: a process that was stopped must not go on writing.
     let writing = poll_fn(|context| {
         if clock.elapsed() >= until {
@@ -78,23 +77,8 @@ pub(super) async fn write_until(
     }
 }
 
-/// Returns the engine's form of a request's head.
-fn request_header(outgoing: &Outgoing) -> pingora::Result<RequestHeader> {
-    let mut head =
-        RequestHeader::build(outgoing.method().clone(), outgoing.target().as_bytes(), Some(outgoing.headers().len()))?;
-    for (name, value) in outgoing.headers() {
-        head.append_header(name, value)?;
-    }
-    Ok(head)
-}
-
-pub(super) async fn write_request(session: &mut HttpSession, outgoing: &Outgoing) -> pingora::Result<()> {
-    session.write_request_header(Box::new(request_header(outgoing)?)).await?;
-    if let Some(body) = outgoing.body() {
-        session.write_body(body).await?;
-    }
-    session.finish_body().await?;
-    Ok(())
+pub(super) async fn write_request(line: &mut UpstreamLine, outgoing: &Outgoing) -> pingora::Result<()> {
+    line.write(outgoing.method(), outgoing.target(), outgoing.headers(), outgoing.body()).await
 }
 
 impl Hearing {
@@ -105,17 +89,17 @@ impl Hearing {
     /// Reads until the answer is complete, the deadline is over or the gate is to listen no longer.
     pub async fn until(
         &mut self,
-        session: &mut HttpSession,
+        line: &mut UpstreamLine,
         deadline: Instant,
         over: &CancellationToken,
     ) -> Option<Heard> {
         tokio::select! {
             biased;
-            heard = self.read(session) => return Some(heard),
+            heard = self.read(line) => return Some(heard),
             () = over.cancelled() => {}
             () = sleep_until(deadline) => {}
         }
-        timeout(LAST_LOOK, self.read(session)).await.ok()
+        timeout(LAST_LOOK, self.read(line)).await.ok()
     }
 
     /// Returns whether what is still to come may prove more than what came.
@@ -134,21 +118,19 @@ impl Hearing {
         Sent::Answered { status, headers, body }
     }
 
-    async fn read(&mut self, session: &mut HttpSession) -> Heard {
+    async fn read(&mut self, line: &mut UpstreamLine) -> Heard {
         if self.head.is_none() {
-            match read_head(session).await {
-                // An unrequested upgrade, or an invalid HTTP status.
-                Err(_) | Ok(..200 | 600..) => return Heard::Broken,
-                Ok(status) => {
-                    let headers = session.resp_header().map(|head| head.headers.clone()).unwrap_or_default();
-                    self.head = Some((status, headers));
-                }
+            let Ok(AnswerHead { status, headers, .. }) = read_head(line).await else { return Heard::Broken };
+            // An unrequested upgrade, or an invalid HTTP status.
+            if !(200..600).contains(&status.as_u16()) {
+                return Heard::Broken;
             }
+            self.head = Some((status.as_u16(), headers));
         }
         let stated = self.head.as_ref().and_then(|(_, headers)| stated_length(headers));
         loop {
             self.body.may_grow(&self.room, stated).await;
-            match self.read_piece(session).await {
+            match line.piece().await {
                 Ok(None) => return Heard::Whole,
                 Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.room.longest() => {
                     return Heard::TooLarge;
@@ -158,23 +140,18 @@ impl Hearing {
             }
         }
     }
-
-    async fn read_piece(&mut self, session: &mut HttpSession) -> pingora::Result<Option<Bytes>> {
-        session.read_body_bytes().await
-    }
 }
 
 fn stated_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Returns the status of the answer; informational ones before it are skipped.
-pub(super) async fn read_head(session: &mut HttpSession) -> pingora::Result<u16> {
+/// Returns the head of the answer; interim ones before it are skipped.
+pub(super) async fn read_head(line: &mut UpstreamLine) -> pingora::Result<AnswerHead> {
     loop {
-        session.read_response().await?;
-        let status = session.get_status().map_or(0, |s| s.as_u16());
-        if !(100..200).contains(&status) || status == 101 {
-            return Ok(status);
+        let head = line.head().await?;
+        if !head.is_interim() {
+            return Ok(head);
         }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `line` | HTTP/1.1 on a connection |
+//! | `answer_head` | the head of an answer |
+//! | `answer_body` | the body of an answer, as its pieces come |
 //! | `answer_room` | the memory for answers that are read whole |
 //! | `asked_date` | the question for upstream's date at a start |
-//! | `bounded_head` | upstream's heads: whole, and not too long |
 //! | `exchange` | writes a request and reads its answer |
 //! | `open_read` | a read under way |
 //! | `money_line` | a connection for one write, with its socket options |
@@ -14,11 +16,13 @@
 //!
 //! Reads use connections again; a write never does.
 
+mod answer_body;
+mod answer_head;
 mod answer_room;
 mod asked_date;
-mod bounded_head;
 mod exchange;
 mod fresh_pool;
+mod line;
 mod money_line;
 mod open_read;
 mod proven_age;
@@ -32,7 +36,6 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::header::{HeaderValue, InvalidHeaderValue};
 use pingora::connectors::{ConnectorOptions, TransportConnector};
-use pingora::protocols::http::v1::client::HttpSession;
 use pingora::protocols::tls::CaType;
 use pingora::upstreams::peer::{ALPN, HttpPeer, HttpUpstreamRequestPolicy, Peer as _};
 use pingora::utils::tls::{WrappedX509, parse_x509};
@@ -45,10 +48,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use self::answer_head::AnswerHead;
 use self::answer_room::AnswerRoom;
-use self::bounded_head::BoundedHeads;
 use self::exchange::{Heard, Hearing, WriteResult, write_until};
 use self::fresh_pool::FreshPool;
+use self::line::UpstreamLine;
 use self::money_line::{MoneyLine, UnusedLine, prepare};
 pub use self::open_read::OpenRead;
 use self::unreachable::{UnreachableReason, log_unreachable};
@@ -244,8 +248,8 @@ impl PinnedUpstream {
             };
             failed = match connected {
                 Ok(Ok(stream)) => {
-                    let session = HttpSession::new_with_options(BoundedHeads::over(stream, &self.answers), &peer);
-                    return Ok(OpenRead { session, peer, reused: is_reused, write_time: self.write_time() });
+                    let line = UpstreamLine::new(stream, &self.answers);
+                    return Ok(OpenRead { line, pool: peer.reuse_hash(), is_reused, write_time: self.write_time() });
                 }
                 Ok(Err(error)) => error,
                 Err(_) => Error::explain(ErrorType::ConnectTimedout, "upstream could not be reached in time"),
@@ -258,10 +262,8 @@ impl PinnedUpstream {
 
     /// Keeps the connection of a read that is over for the next one.
     pub async fn close_read(&self, read: OpenRead) {
-        let OpenRead { mut session, peer, .. } = read;
-        session.respect_keepalive();
-        if let Some(stream) = session.reuse().await {
-            self.connector.release_stream(stream, peer.reuse_hash(), Some(self.timeouts.upstream_idle));
+        if let Some(stream) = read.line.into_reusable().await {
+            self.connector.release_stream(stream, read.pool, Some(self.timeouts.upstream_idle));
         }
     }
 
@@ -292,16 +294,16 @@ impl PinnedUpstream {
         }
         self.fresh.used();
         let first_byte = Instant::now();
-        let mut line = line.into_session(&self.answers);
+        let mut line = line.into_line(&self.answers);
         let mut hearing = Hearing::new(&self.answers);
-        let answer_time = match write_until(&mut line.session, &outgoing, &*self.clock, self.write_time(), cut).await {
+        let answer_time = match write_until(&mut line.line, &outgoing, &*self.clock, self.write_time(), cut).await {
             WriteResult::Whole => self.timeouts.answer,
             WriteResult::Broken if line.has_certainly_sent_nothing() => return SendResult::only(Sent::NotWritten),
             // Upstream may have refused the request before it had read all of it.
             WriteResult::Broken => return Self::refused_early(line, hearing, AFTER_BROKEN_WRITE, cut).await,
             WriteResult::GivenUp => return Self::refused_early(line, hearing, Duration::ZERO, cut).await,
         };
-        let heard = hearing.until(&mut line.session, Instant::now() + answer_time, cut).await;
+        let heard = hearing.until(&mut line.line, Instant::now() + answer_time, cut).await;
         let sent = hearing.sent(heard);
         if heard.is_some() || !hearing.may_learn_more() || cut.is_cancelled() {
             return SendResult::only(sent);
@@ -315,7 +317,7 @@ impl PinnedUpstream {
         let late = LateAnswer::new(async move {
             // The whole line, with its handle: dropping the handle ends the sending side, and upstream may then hang up.
             let mut line = line;
-            let heard = hearing.until(&mut line.session, until, &hang_up).await;
+            let heard = hearing.until(&mut line.line, until, &hang_up).await;
             hearing.sent(heard)
         });
         SendResult { sent, late: Some(late) }
@@ -328,16 +330,16 @@ impl PinnedUpstream {
         time: Duration,
         cut: &CancellationToken,
     ) -> SendResult {
-        let heard = hearing.until(&mut line.session, Instant::now() + time, cut).await;
+        let heard = hearing.until(&mut line.line, Instant::now() + time, cut).await;
         SendResult::only(hearing.sent(heard.or(Some(Heard::Broken))))
     }
 
     async fn send_read(&self, outgoing: Outgoing) -> Sent {
         let Ok(mut read) = self.open_read(false).await else { return Sent::NotWritten };
         let (cut, mut hearing) = (&self.end.cut, Hearing::new(&self.answers));
-        let written = write_until(&mut read.session, &outgoing, &*self.clock, self.write_time(), cut).await;
+        let written = write_until(&mut read.line, &outgoing, &*self.clock, self.write_time(), cut).await;
         let time = if written == WriteResult::Whole { self.timeouts.answer } else { AFTER_BROKEN_WRITE };
-        let heard = hearing.until(&mut read.session, Instant::now() + time, cut).await;
+        let heard = hearing.until(&mut read.line, Instant::now() + time, cut).await;
         let sent = hearing.sent(heard);
         // The rest of a request that was not written whole would be read as the beginning of the next one.
         if written == WriteResult::Whole && matches!(sent, Sent::Answered { body: AnswerBody::Complete(_), .. }) {

@@ -13,7 +13,6 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use pingora::protocols::Stream;
-use pingora::protocols::http::v1::client::HttpSession;
 use pingora::protocols::l4::ext::{TCP_INFO, get_tcp_info};
 use pingora::upstreams::peer::PeerOptions;
 use pingora::{Error, ErrorType, OrErr as _};
@@ -22,7 +21,7 @@ use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpSocket;
 
 use super::answer_room::AnswerRoom;
-use super::bounded_head::BoundedHeads;
+use super::line::UpstreamLine;
 
 /// The kernel's number for a connection that is over.
 const TCP_CLOSE: u8 = 7;
@@ -44,7 +43,7 @@ pub(super) struct UnusedLine {
 /// A connection that carries one request. Fields are dropped in this order.
 pub(super) struct MoneyLine {
     handle: SocketHandle,
-    pub session: HttpSession,
+    pub line: UpstreamLine,
     /// The bytes sent before the request; `None` where the kernel does not count them.
     sent_before: Option<u64>,
 }
@@ -91,10 +90,10 @@ impl UnusedLine {
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    pub fn into_session(self, room: &AnswerRoom) -> MoneyLine {
+    pub fn into_line(self, room: &AnswerRoom) -> MoneyLine {
         let UnusedLine { handle, stream } = self;
         let sent_before = handle.info().filter(counts_bytes).map(|info| info.tcpi_bytes_sent);
-        MoneyLine { handle, session: HttpSession::new(BoundedHeads::over(stream, room)), sent_before }
+        MoneyLine { handle, line: UpstreamLine::new(stream, room), sent_before }
     }
 }
 

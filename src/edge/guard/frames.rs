@@ -1,19 +1,38 @@
-//! HTTP/2 as far as times and counts go: whether a frame or a header block is under way, and how many requests have
-//! begun. The engine interprets the frames.
+//! HTTP/2 as far as times and counts go: whether a frame or a header block is under way, how many requests have begun, and
+//! which streams begin and end. The engine interprets the frames.
 
 /// The length of the connection preface.
 const PREFACE: usize = 24;
 const FRAME_HEAD: usize = 9;
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const GOAWAY: u8 = 7;
 /// The peer is told that it makes too much work.
 const ENHANCE_YOUR_CALM: u8 = 11;
 
-/// The position in the sequence of frames.
+/// Who sends the frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameSender {
+    Caller,
+    Gate,
+}
+
+/// The begin or the end of a stream, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEvent {
+    Begins(u32),
+    /// Its answer is complete, or it was reset.
+    Ends(u32),
+}
+
+/// The position in the sequence of frames of one direction.
 #[derive(Debug)]
 pub struct Frames {
+    sender: FrameSender,
     place: FramePosition,
     /// A header block has begun and not ended.
     in_block: bool,
@@ -32,13 +51,13 @@ enum FramePosition {
 
 const START: FramePosition = FramePosition::Head([0; FRAME_HEAD], 0);
 
-impl Default for Frames {
-    fn default() -> Frames {
-        Frames { place: FramePosition::Preface(0), in_block: false, ended: 0, last_stream: 0, requests: 0 }
-    }
-}
-
 impl Frames {
+    /// Frames of a caller begin with a preface.
+    pub fn of(sender: FrameSender) -> Frames {
+        let place = if sender == FrameSender::Caller { FramePosition::Preface(0) } else { START };
+        Frames { sender, place, in_block: false, ended: 0, last_stream: 0, requests: 0 }
+    }
+
     /// Returns how many items have ended: while it stands still, the same item is under way.
     pub fn ended(&self) -> u64 {
         self.ended
@@ -60,7 +79,7 @@ impl Frames {
         [&head[..], &self.last_stream.to_be_bytes(), &[0, 0, 0, ENHANCE_YOUR_CALM]].concat()
     }
 
-    pub fn watch(&mut self, mut bytes: &[u8]) {
+    pub fn watch(&mut self, mut bytes: &[u8], mut see: impl FnMut(StreamEvent)) {
         while let Some((first, rest)) = bytes.split_first() {
             match self.place {
                 FramePosition::Preface(read) => {
@@ -73,7 +92,8 @@ impl Frames {
                         *place = *first;
                     }
                     let read = read.saturating_add(1);
-                    self.place = if read < FRAME_HEAD { FramePosition::Head(head, read) } else { self.begin(head) };
+                    self.place =
+                        if read < FRAME_HEAD { FramePosition::Head(head, read) } else { self.begin(head, &mut see) };
                     bytes = rest;
                 }
                 FramePosition::Payload(left) => {
@@ -86,12 +106,19 @@ impl Frames {
         }
     }
 
-    fn begin(&mut self, head: [u8; FRAME_HEAD]) -> FramePosition {
+    fn begin(&mut self, head: [u8; FRAME_HEAD], see: &mut impl FnMut(StreamEvent)) -> FramePosition {
         let [high, middle, low, kind, flags, a, b, c, d] = head;
         let stream = u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff;
         if kind == HEADERS && stream > self.last_stream {
             self.last_stream = stream;
             self.requests = self.requests.saturating_add(1);
+            if self.sender == FrameSender::Caller {
+                see(StreamEvent::Begins(stream));
+            }
+        }
+        let ends_answer = self.sender == FrameSender::Gate && matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;
+        if ends_answer || kind == RST_STREAM {
+            see(StreamEvent::Ends(stream));
         }
         if kind == HEADERS || kind == CONTINUATION {
             self.in_block = flags & END_HEADERS == 0;
@@ -120,9 +147,31 @@ mod tests {
     /// Feeds bytes in pieces of a size; returns the number of requests, of ended items, and whether an item is under
     /// way.
     fn seen(bytes: &[u8], piece: usize) -> (u64, u64, bool) {
-        let mut frames = Frames::default();
-        bytes.chunks(piece).for_each(|piece| frames.watch(piece));
+        let mut frames = Frames::of(FrameSender::Caller);
+        bytes.chunks(piece).for_each(|piece| frames.watch(piece, |_| {}));
         (frames.requests(), frames.ended(), frames.is_within())
+    }
+
+    #[test]
+    fn streams_begin_with_the_caller_and_end_with_either() {
+        let events = |sender, bytes: &[u8], piece| {
+            let (mut frames, mut seen) = (Frames::of(sender), Vec::new());
+            bytes.chunks(piece).for_each(|piece| frames.watch(piece, |event| seen.push(event)));
+            seen
+        };
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        let asked = [preface, frame(HEADERS, END_HEADERS | END_STREAM, 1, b"a"), frame(HEADERS, END_HEADERS, 3, b"a")];
+        let more = [frame(DATA, END_STREAM, 3, b"x"), frame(HEADERS, END_HEADERS | END_STREAM, 3, b"t")];
+        let asked = [asked.concat(), more.concat(), frame(RST_STREAM, 0, 1, &[0; 4])].concat();
+        let answered = [frame(HEADERS, END_HEADERS, 1, b"a"), frame(DATA, 0, 1, b"x"), frame(DATA, END_STREAM, 1, b"")];
+        let rest = [frame(HEADERS, END_HEADERS | END_STREAM, 3, b"a"), frame(RST_STREAM, 0, 5, &[0; 4])];
+        let answered = [answered.concat(), rest.concat()].concat();
+        for piece in [1, 2, 5, 1000] {
+            let begun = [StreamEvent::Begins(1), StreamEvent::Begins(3), StreamEvent::Ends(1)];
+            assert_eq!(events(FrameSender::Caller, &asked, piece), begun, "by {piece}");
+            let ended = [StreamEvent::Ends(1), StreamEvent::Ends(3), StreamEvent::Ends(5)];
+            assert_eq!(events(FrameSender::Gate, &answered, piece), ended, "by {piece}");
+        }
     }
 
     #[test]

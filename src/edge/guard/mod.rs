@@ -11,6 +11,7 @@ mod head;
 mod out;
 mod request_memory;
 mod stream;
+mod stream_places;
 mod unreadable;
 mod wire;
 
@@ -27,7 +28,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use end::ConnectionEnd;
-pub use frames::Frames;
+pub use frames::{FrameSender, Frames, StreamEvent};
 pub use head::HeadLimits;
 pub use out::GATHERED_BYTES;
 pub use request_memory::{OpenRequest, REQUEST_BYTES, open_request};
@@ -35,8 +36,8 @@ pub use unreadable::Unreadable;
 pub use wire::{Fed, Wire};
 
 use end::Leaving;
-use request_memory::OpenRequests;
 use stream::Guarded;
+pub use stream_places::SEND_BUFFER_BYTES;
 
 use super::buffered::{BufferedBytes, BufferedPart, ConnectionBuffer};
 use super::handshake::Begun;
@@ -86,7 +87,6 @@ impl Guard {
         let flags = ConnectionFlags {
             presented,
             buffer,
-            open: OpenRequests::default(),
             why: Mutex::new(None),
             crowded: AtomicBool::new(false),
             answered: AtomicBool::new(false),
@@ -201,7 +201,6 @@ struct ConnectionState(Arc<ConnectionFlags>);
 struct ConnectionFlags {
     presented: Option<Presented>,
     buffer: Arc<ConnectionBuffer>,
-    open: OpenRequests,
     why: Mutex<Option<Unreadable>>,
     crowded: AtomicBool,
     answered: AtomicBool,

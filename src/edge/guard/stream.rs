@@ -1,6 +1,7 @@
 //! A guarded stream.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,9 +20,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::end::{GuardedLine, Leaving, Left};
-use super::frames::Frames;
+use super::frames::{FrameSender, Frames};
 use super::out::Out;
-use super::request_memory::{HTTP2_BYTES, StreamPlaces};
+use super::stream_places::Http2Streams;
 use super::unreadable::Unreadable;
 use super::wire::Wire;
 use super::{ConnectionState, Guard};
@@ -58,7 +59,7 @@ pub(super) struct Guarded {
     /// The bytes that TLS has of a record that is not whole.
     unread: Option<Arc<UnreadBytes>>,
     /// Present over HTTP/2: what the engine keeps as long as the connection is open.
-    http2: Option<(BufferedPart, StreamPlaces)>,
+    http2: Option<Http2Streams>,
     /// Ready when the connection must end at once.
     reset: Pin<Box<WaitForCancellationFutureOwned>>,
 }
@@ -98,7 +99,7 @@ impl Guarded {
             note,
             digest,
             wire: Wire::new(bounds.head),
-            frames: Frames::default(),
+            frames: Frames::of(FrameSender::Caller),
             stage,
             raw: Vec::new(),
             good: Vec::new(),
@@ -108,7 +109,7 @@ impl Guarded {
             arriving: buffer.hold(0),
             unsent: buffer.hold(0),
             unread,
-            http2: (stage == Stage::Passing).then(|| (buffer.hold(HTTP2_BYTES), StreamPlaces::default())),
+            http2: (stage == Stage::Passing).then(|| Http2Streams::new(&buffer)),
             reset: Box::pin(buffer.reset().clone().cancelled_owned()),
             buffer,
         }
@@ -225,10 +226,8 @@ impl Guarded {
     /// Counts and times HTTP/2 by the bytes that passed.
     fn passed(&mut self, bytes: &[u8]) {
         let (ended, within) = (self.frames.ended(), self.frames.is_within());
-        self.frames.watch(bytes);
-        if let Some((_, places)) = &mut self.http2 {
-            places.begun(self.frames.requests(), &self.note.0.open);
-        }
+        let http2 = &mut self.http2;
+        self.frames.watch(bytes, |event| http2.iter_mut().for_each(|http2| http2.see(event)));
         if !self.frames.is_within() {
             self.wait(self.guard.bounds.silence_time);
         } else if !within || self.frames.ended() != ended {
@@ -275,9 +274,8 @@ impl Guarded {
         let arriving = if checked.is_pending() { self.arriving_bytes() } else { 0 };
         self.arriving.set(arriving);
         if checked.is_pending() {
-            if let Some((held, places)) = &mut self.http2 {
-                places.taken(self.frames.requests());
-                held.set(places.bytes());
+            if let Some(http2) = &mut self.http2 {
+                http2.hold();
             }
             if self.reset.as_mut().poll(cx).is_ready() {
                 self.go_away(cx);
@@ -308,8 +306,8 @@ impl Guarded {
                 self.late()?;
                 continue;
             }
-            let mut space = [0_u8; READ_BYTES];
-            let mut read = ReadBuf::new(&mut space);
+            let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
+            let mut read = ReadBuf::uninit(&mut space);
             ready!(self.poll_more(cx, &mut read))?;
             let came = read.filled();
             if let Some(unread) = &self.unread {
@@ -372,7 +370,10 @@ impl AsyncWrite for Guarded {
         if self.line.as_ref().is_some_and(|line| line.out.is_full()) {
             ready!(self.poll_out(cx))?;
         }
-        Poll::Ready(Ok(self.line.as_mut().map_or(0, |line| line.out.put(bytes))))
+        let count = self.line.as_mut().map_or(0, |line| line.out.put(bytes));
+        let sent = bytes.get(..count).unwrap_or_default();
+        self.http2.iter_mut().for_each(|http2| http2.sent(sent));
+        Poll::Ready(Ok(count))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,7 +1,7 @@
 //! HTTP/1.1 on the wire, compared with `httparse`, and the frames of HTTP/2.
 
 use serde_json::{Value, json};
-use sluice::edge::guard::{Frames, HeadLimits, Wire};
+use sluice::edge::guard::{FrameSender, Frames, HeadLimits, Wire};
 
 use super::chosen;
 
@@ -132,8 +132,8 @@ pub fn chunks(input: &[u8]) {
 pub fn http2(input: &[u8]) {
     let (piece, stream) = chosen(input);
     let seen = |piece: usize| {
-        let mut frames = Frames::default();
-        stream.chunks(piece.max(1)).for_each(|piece| frames.watch(piece));
+        let mut frames = Frames::of(FrameSender::Caller);
+        stream.chunks(piece.max(1)).for_each(|piece| frames.watch(piece, |_| {}));
         (frames.requests(), frames.ended(), frames.is_within())
     };
     let whole = seen(stream.len());
