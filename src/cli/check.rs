@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
 use super::secret_contents::secret_contents;
+use super::unfit_settings::unfit_settings;
 use super::{ExitReason, Loaded, Sources, in_folder, print, read_contract};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::store::seal_check::SealCheck;
@@ -70,7 +71,9 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
             let shared = shared_request_ids(&loaded, &sources.config_file());
             let other_key = other_seal_key(&loaded.config, &sources.config_file());
             let nobody = nobody_to_act(&loaded.config, &sources.config_file());
-            loaded.warnings.into_iter().chain(nobody).chain(odd).chain(exposed).chain(shared).chain(other_key).collect()
+            let unfit = unfit_settings(&loaded, &sources.config_file());
+            let findings = loaded.warnings.into_iter().chain(nobody).chain(unfit).chain(odd).chain(exposed);
+            findings.chain(shared).chain(other_key).collect()
         }
         Err(findings) => findings,
     }

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::output::OutputFormat;
-use super::{ExitReason, Sources, print, read_config_text, world};
+use super::{ExitReason, Sources, print, read_config_text, read_named_file, world};
+use crate::adapters::regular_file::read_regular_text;
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
 use crate::base::visible::visible_lines;
@@ -177,7 +178,7 @@ impl ConsoleOptions {
         let builder = match &self.ca {
             None => builder,
             Some(file) => {
-                let pem = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+                let pem = read_named_file(file)?;
                 let authorities = Certificate::from_pem_bundle(&pem)
                     .with_context(|| format!("`{}` does not contain PEM certificates", file.display()))?;
                 builder.tls_certs_only(authorities)
@@ -216,7 +217,7 @@ impl ConsoleOptions {
 
     fn token(&self) -> anyhow::Result<Secret> {
         let text = match &self.token_file {
-            Some(file) => match std::fs::read_to_string(file) {
+            Some(file) => match read_regular_text(file) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     bail!(

@@ -41,6 +41,7 @@ mod simulate;
 mod stand_ins;
 mod store;
 mod token;
+mod unfit_settings;
 mod watch;
 mod webhook;
 mod witness;
@@ -65,7 +66,7 @@ use self::contract_folder::{folders_of, schema_files};
 use crate::adapters::machine::forbid_core_dumps;
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::random;
-use crate::adapters::regular_file::read_regular;
+use crate::adapters::regular_file::{read_regular, read_regular_text};
 use crate::base::digest::Fingerprint;
 use crate::base::ed25519;
 use crate::base::finding::Finding;
@@ -356,6 +357,16 @@ fn in_folder(folder: Option<&Path>, findings: Vec<Finding>) -> Vec<Finding> {
     let Some(folder) = folder else { return findings };
     let named = |finding: Finding| Finding { file: folder.join(&finding.file).display().to_string(), ..finding };
     findings.into_iter().map(named).collect()
+}
+
+/// Reads a file that an argument names. A pipe, a device or an endless file is refused: nobody waits for it.
+fn read_named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    read_regular(path).with_context(|| format!("`{}` cannot be read", path.display()))
+}
+
+/// Reads the text of such a file.
+fn read_named_text(path: &Path) -> anyhow::Result<String> {
+    read_regular_text(path).with_context(|| format!("`{}` cannot be read", path.display()))
 }
 
 /// Generates a random secret: 384 bits as 64 characters, long enough for every algorithm with a shared secret.

@@ -2,7 +2,7 @@
 //! leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::policy::{PolicySetting, SettingNames};
-use super::{ExitReason, check, print, write_new_file};
+use super::{ExitReason, check, print, read_named_text, write_new_file};
 use crate::adapters::policies::{PolicyText, placed, texts};
 use crate::base::finding::Finding;
 use crate::base::json::written_as::base64url;
@@ -122,10 +122,10 @@ pub(super) fn run(arguments: &PasskeysArgs) -> anyhow::Result<ExitReason> {
     match &arguments.command {
         PasskeysCommand::List(ListPasskeysArgs { folder, setting }) => list(folder, setting),
         PasskeysCommand::Enrol(WithTable { edit, table }) => {
-            edit.change(&KeyChange { added: Some(read_table(table)?), removed: None, leaver: None })
+            edit.change(&KeyChange { added: Some(read_named_text(table)?), removed: None, leaver: None })
         }
         PasskeysCommand::Rotate(RotateArgs { new: WithTable { edit, table }, old }) => {
-            edit.change(&KeyChange { added: Some(read_table(table)?), removed: Some(old.which()), leaver: None })
+            edit.change(&KeyChange { added: Some(read_named_text(table)?), removed: Some(old.which()), leaver: None })
         }
         PasskeysCommand::Revoke(RevokeArgs { edit, old }) => {
             edit.change(&KeyChange { added: None, removed: Some(old.which()), leaver: None })
@@ -141,10 +141,6 @@ impl OfPerson {
     fn which(&self) -> (&str, Option<&str>) {
         (&self.person, self.name.as_deref())
     }
-}
-
-fn read_table(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
 }
 
 fn keys(policies: &Policies) -> BTreeMap<String, Passkey> {

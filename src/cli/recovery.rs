@@ -13,7 +13,7 @@ use super::audit::MEANING;
 use super::confirm::confirm;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::pages::EnvironmentArg;
-use super::{ExitReason, check, print, print_exactly, read_contract, write_new_file};
+use super::{ExitReason, check, print, print_exactly, read_contract, read_named_file, write_new_file};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::offline_key::{OfflineAlgorithm, OfflineKey};
 use crate::base::ids::Environment;
@@ -198,10 +198,11 @@ fn enrolling(arguments: &EnrolmentSignArgs) -> anyhow::Result<Result<Enrolling, 
         true => arguments.in_force.join(MEANING),
         false => arguments.in_force.clone(),
     };
-    let in_force = ArchivedRules::read(&read_file(&path)?).with_context(|| format!("`{}`", path.display()))?;
+    let in_force = ArchivedRules::read(&read_named_file(&path)?).with_context(|| format!("`{}`", path.display()))?;
     let mut texts = Vec::new();
     for path in &arguments.tables {
-        let text = String::from_utf8(read_file(path)?).with_context(|| format!("`{}` is no text", path.display()))?;
+        let text =
+            String::from_utf8(read_named_file(path)?).with_context(|| format!("`{}` is no text", path.display()))?;
         texts.push((path.display().to_string(), text));
     }
     let in_words = |findings: &[_]| check::findings_as(findings, OutputFormat::Table);
@@ -250,18 +251,14 @@ fn read_key(path: &Path) -> anyhow::Result<OfflineKey> {
     if found.permissions().mode() & OTHERS != 0 {
         bail!("others can read `{}`: a recovery key is its owner's alone; `chmod 600` it", path.display());
     }
-    let key = OfflineKey::of_pem(&read_file(path)?);
+    let key = OfflineKey::of_pem(&read_named_file(path)?);
     key.ok_or_else(|| anyhow!("`{}` is no private key; `sluice recovery new` makes one", path.display()))
-}
-
-fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))
 }
 
 fn hand_in(arguments: &HandInArgs) -> anyhow::Result<ExitReason> {
     let mut all: Option<SignedRecovery> = None;
     for path in &arguments.files {
-        let read: SignedRecovery = json::from_slice(&read_file(path)?, Limits::ANSWER)
+        let read: SignedRecovery = json::from_slice(&read_named_file(path)?, Limits::ANSWER)
             .map_err(|error| anyhow!("`{}` is no file of `sluice recovery sign`: {error}", path.display()))?;
         match &mut all {
             None => all = Some(read),

@@ -6,14 +6,13 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::hold::moves;
 use super::output::{TableColumn, text_at};
 use super::pages::EnvironmentArg;
 use super::pages::{Pages, list_as_table};
 use super::sign::{SigningPlace, WantedAct};
-use crate::adapters::regular_file::read_regular;
+use super::{ExitReason, read_named_file};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::json::{self as strict, Limits};
@@ -152,7 +151,7 @@ impl Resolve {
     fn run(&self) -> anyhow::Result<ExitReason> {
         let said = match (self.outcome, &self.record) {
             (ResolutionArg::Executed, Some(file)) => {
-                let text = read_regular(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+                let text = read_named_file(file)?;
                 let record = strict::parse(&text, Limits::ANSWER)
                     .with_context(|| format!("`{}` is not one JSON value", file.display()))?;
                 json!({ "outcome": "executed", "record": record })

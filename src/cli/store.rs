@@ -15,6 +15,7 @@ use super::progress::ProgressLine;
 use super::{ExitReason, Sources, configuration_error, print};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::ShardConnections;
+use crate::adapters::regular_file::open_regular;
 use crate::adapters::store::embedded::{self, TransferError};
 use crate::adapters::store::sealed::{SealingKey, Seals};
 use crate::adapters::store::{self, redis::RedisStore};
@@ -218,7 +219,7 @@ fn import_by(input: Option<&Path>, into: ImportLines<'_>) -> anyhow::Result<u64>
 }
 
 fn read_by(input: &Path, words: &'static str, into: ImportLines<'_>) -> anyhow::Result<u64> {
-    let file = File::open(input).with_context(|| format!("`{}` cannot be read", input.display()))?;
+    let file = open_regular(input).with_context(|| format!("`{}` cannot be read", input.display()))?;
     let mut progress = ProgressLine::counting(words, PROGRESS_INTERVAL);
     let read = into(&mut BufReader::new(file), &mut |count| progress.show(count));
     progress.end();
@@ -273,7 +274,7 @@ impl RedisTransfer {
     fn backup(&self, output: &Path) -> anyhow::Result<u64> {
         let written = write_new(output, &mut |out, progress| self.export(out, progress))?;
         let mut progress = ProgressLine::counting("lines verified", PROGRESS_INTERVAL);
-        let read = File::open(output)
+        let read = open_regular(output)
             .map_err(TransferError::File)
             .and_then(|file| embedded::verify(&mut BufReader::new(file), &mut |count| progress.show(count)));
         progress.end();

@@ -15,7 +15,7 @@ use ring::hmac;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Map, Value, json};
 
-use super::{ExitReason, Sources, new_ed25519_key, print};
+use super::{ExitReason, Sources, new_ed25519_key, print, read_named_file};
 use crate::base::ed25519;
 use crate::base::secret::Secret;
 use crate::config::{Config, IssuerConfig, KeySource};
@@ -119,7 +119,7 @@ impl TokenSigner {
             }
             (KeySource::Shared(_), Some(_)) => bail!("the issuer has a shared secret; leave `--key` out"),
             (_, Some(path)) if issuer.algorithms.contains(&Algorithm::EdDsa) => {
-                let pem = std::fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+                let pem = read_named_file(path)?;
                 let pair = ed25519::of_pem(&pem);
                 pair.map(TokenSigner::Key).with_context(|| {
                     format!("`{}` is not a private key written by `sluice token keys`", path.display())

@@ -1,6 +1,5 @@
 //! `sluice witness`: signs the checkpoints of journals that only grew, on another machine than theirs.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::audit::read_checkpoint_key;
-use super::{ExitReason, print};
+use super::{ExitReason, print, read_named_file};
 use crate::adapters::audit::SigningKey;
 use crate::adapters::clock::SystemClock;
 use crate::audit::NoteKeyKind;
@@ -51,7 +50,7 @@ pub(super) struct WitnessArgs {
 }
 
 pub(super) fn run(arguments: &WitnessArgs) -> anyhow::Result<ExitReason> {
-    let pem = fs::read(&arguments.key).with_context(|| format!("`{}` cannot be read", arguments.key.display()))?;
+    let pem = read_named_file(&arguments.key)?;
     let signing = SigningKey::of_pem(&pem).ok_or_else(|| {
         anyhow!("`{}` is not a private key; `sluice audit key FILE` makes one", arguments.key.display())
     })?;

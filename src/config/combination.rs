@@ -71,6 +71,11 @@ fn insecure(place: &SettingPlace, text: String, remedy: &str) -> Wrong {
     (Severity::Insecure, place.clone(), SettingFault::new(text).remedy(remedy))
 }
 
+/// Whether a setting is not set; one whose value was refused has a finding of its own.
+fn lacks<T>(written: &WrittenConfig, path: &str, setting: &Option<T>) -> bool {
+    setting.is_none() && !written.refused.contains(path)
+}
+
 /// Whether real money may move: a simulator on this machine moves none.
 fn moves_money(written: &WrittenConfig) -> bool {
     written.production.upstream.as_ref().is_some_and(|one| !url::is_loopback(&one.value.host))
@@ -81,7 +86,7 @@ fn nobody_to_agree(written: &WrittenConfig) -> Option<Wrong> {
     let loosening = written.loosening.as_ref().filter(|loosening| loosening.value == Loosening::TwoPeople)?;
     let fault = SettingFault::new("`loosening` is `two-people`, but without `[console]` nobody can approve policies");
     let fault = fault.remedy("add `[console]`, with the issuer of people's tokens");
-    written.console.listen.is_none().then(|| error(&loosening.place, fault))
+    lacks(written, "console.listen", &written.console.listen).then(|| error(&loosening.place, fault))
 }
 
 fn tls(section: &str, certificate: &Option<Placed<Vec<u8>>>, key: &Option<Placed<Secret>>) -> Option<Wrong> {
@@ -168,7 +173,8 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 fn same_upstream(written: &WrittenConfig) -> Option<Wrong> {
     let (production, sandbox) = (written.production.upstream.as_ref()?, written.sandbox.upstream.as_ref()?);
     let (one, other) = (&production.value, &sandbox.value);
-    let same = (&one.host, one.port, &one.base_path) == (&other.host, other.port, &other.base_path);
+    let host = |host: &str| host.trim_end_matches('.').to_ascii_lowercase();
+    let same = (host(&one.host), one.port, &one.base_path) == (host(&other.host), other.port, &other.base_path);
     let fault = SettingFault::new(
         "`sandbox.upstream` and `production.upstream` are the same: sandbox calls would move real money",
     );
@@ -307,7 +313,8 @@ fn seal_keys(written: &WrittenConfig) -> Option<Wrong> {
         );
         let is_allowed = written.allow_plain.as_ref().is_some_and(|one| one.value);
         let severity = if !moves_money(written) || is_allowed { Severity::Insecure } else { Severity::Error };
-        return Some((severity, place, fault.remedy("create a key with `openssl rand -hex 32`, and name its file")));
+        let finding = (severity, place, fault.remedy("create a key with `openssl rand -hex 32`, and name its file"));
+        return lacks(written, "store.seal_key", &written.seal_key).then_some(finding);
     };
     if let Some(allow) = written.allow_plain.as_ref().filter(|one| one.value) {
         let fault = SettingFault::new(
@@ -337,7 +344,8 @@ fn installation(written: &WrittenConfig) -> Option<Wrong> {
             "`store.installation` is not set: a gate with a new audit folder would not notice another store in the place of its \
              own",
         );
-        return Some((Severity::Warning, place, fault.remedy("set the id that `sluice store create` shows")));
+        let finding = (Severity::Insecure, place, fault.remedy("set the id that `sluice store create` shows"));
+        return lacks(written, "store.installation", &written.installation).then_some(finding);
     };
     let fault = SettingFault::new("`store.installation` is not the id of an installation");
     let is_one = InstallationId::parse(&id.value).is_some();

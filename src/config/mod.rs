@@ -206,6 +206,7 @@ impl<'r> ConfigReader<'r> {
         }
         if let Err(fault) = value::store(&setting.kind, found, &self.source, &mut self.written) {
             self.fault(&found.place, SettingFault { text: format!("`{path}`: {}", fault.text), ..fault });
+            self.written.refused.insert(path.clone());
         }
         self.in_force.push(SettingInForce::of(&path, &setting.kind, found, self.file));
         let read = self.source.read.borrow();

@@ -1,5 +1,6 @@
 //! The settings as written: each value of the right type, with the place that it comes from.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub(super) use witness::WrittenWitness;
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
 pub(super) struct WrittenConfig {
+    /// The settings that are written with values that were refused.
+    pub refused: BTreeSet<String>,
     pub production: WrittenEnvironment,
     pub sandbox: WrittenEnvironment,
     pub issuers: Vec<WrittenIssuer>,

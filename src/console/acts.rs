@@ -52,7 +52,7 @@ pub(super) struct Act {
 
 /// The largest body: upstream's record of one call, with a margin.
 const BODY_BYTES: usize = 256 * 1024;
-/// The largest set of policies that can be tried.
+/// The largest body with a set of policies, whose text is escaped in it.
 const MAX_POLICY_BYTES: usize = 4 * 1024 * 1024;
 
 const NO_TOKEN: Needs = Needs::Nothing;

@@ -95,6 +95,11 @@ pub(super) fn done_unread(inside: &ConsoleState, fault: &StoreFault) -> Reply {
     error_json(Code::StoreUnavailable, message, None)
 }
 
+/// Answers that an act which changes nothing was given up, because the process ends.
+pub(super) fn ending() -> Reply {
+    error_json(Code::Overloaded, "the gate ends, and gave this up; nothing was done. Try again when it runs.", None)
+}
+
 /// Answers a request that violates the API document.
 pub(super) fn violated(violations: Vec<Violation>) -> Reply {
     refused(&Refusal::Check(CheckRefusal::Violations(violations)), None)

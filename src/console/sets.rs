@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::render;
-use super::request::{ActRequest, store_failed, violated};
+use super::request::{ActRequest, ending, store_failed, violated};
 use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
 use crate::base::ids::Environment;
@@ -56,8 +56,11 @@ pub(super) async fn show_table(inside: &ConsoleState, asked: &ActRequest) -> Rep
         return violated(vec![render::unknown_parameter(name)]);
     }
     let now = inside.in_force.now();
-    let table = inside.analyses.table_of(&now.policies, &now.catalog, &inside.issuers).await;
-    ok_json(200, table.as_ref())
+    let table = inside.analyses.table_of(&now.policies, &now.catalog, &inside.issuers);
+    match inside.unless_ending(table).await {
+        Some(table) => ok_json(200, table.as_ref()),
+        None => ending(),
+    }
 }
 
 fn operation_json(operation: &Arc<Operation>) -> Value {

@@ -60,6 +60,22 @@ impl ConsoleState {
         self.in_force.now().catalog.clone()
     }
 
+    /// Whether the process is to end.
+    pub(super) fn is_ending(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Waits for work that an end of the process need not wait for; `None` where it ends first.
+    pub(super) async fn unless_ending<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            // The sender lives as long as the process.
+            _ = stopping.wait_for(|stopped| *stopped) => None,
+        }
+    }
+
     /// Whether a person sees the calls of this caller.
     pub(super) fn shows_call(&self, person: &Person, environment: Environment, issuer: &str, subject: &str) -> bool {
         self.visibility.shows(&person.roles().collect::<Vec<_>>(), environment, Some((issuer, subject)))

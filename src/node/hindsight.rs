@@ -18,7 +18,7 @@ use crate::policy::{DecisionHistory, Policies, ReplayRecord};
 /// How much of the journal is read.
 const BUDGET: ReadBudget = ReadBudget { bytes: 1024 * 1024 * 1024, time: Duration::from_secs(20) };
 /// How many entries are kept at once.
-const MAX_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 5_000;
 /// No window reaches back further.
 const LONGEST_WINDOW: Duration = Duration::from_hours(24 * 90);
 
@@ -32,12 +32,18 @@ pub struct Hindsight<'h> {
 }
 
 impl Hindsight<'_> {
-    /// Decides the newest decisions of a gate's journal by both sets.
-    pub fn of_journal(self, folder: &Path, node: &NodeId) -> DecisionHistory {
-        self.within(folder, node, BUDGET, MAX_ENTRIES)
+    /// Decides the newest decisions of a gate's journal by both sets; reading ends where `ends` says so.
+    pub fn of_journal(self, folder: &Path, node: &NodeId, ends: &dyn Fn() -> bool) -> DecisionHistory {
+        self.within(folder, node, BUDGET, (MAX_ENTRIES, ends))
     }
 
-    fn within(self, folder: &Path, node: &NodeId, budget: ReadBudget, most: usize) -> DecisionHistory {
+    fn within(
+        self,
+        folder: &Path,
+        node: &NodeId,
+        budget: ReadBudget,
+        (most, ends): (usize, &dyn Fn() -> bool),
+    ) -> DecisionHistory {
         let (mut record, mut count) = (ReplayRecord::default(), 0_usize);
         let (mut begins, mut is_whole): (Option<StoreTime>, bool) = (None, false);
         let read = read_backwards(folder, node, None, budget, &|_| Skip::No, &mut |line, _| {
@@ -53,7 +59,7 @@ impl Hindsight<'_> {
             count = count.saturating_add(1);
             add(&mut record, outstanding.clone());
             is_whole = outstanding.at < begin;
-            if count >= most || is_whole { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if count >= most || is_whole || ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let Hindsight { in_force, waiting, catalog, key } = self;
         let mut history = DecisionHistory::of(in_force, waiting, catalog, key, &record);
@@ -114,19 +120,21 @@ mod tests {
         let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
         let (policies, key) = (Policies::of_everything(&catalog), OperandKey::of(&[7; 32]).unwrap());
         let hindsight = Hindsight { in_force: &policies, waiting: &policies, catalog: &catalog, key: &key };
-        let all = hindsight.of_journal(folder.path(), &node).as_json();
+        let all = hindsight.of_journal(folder.path(), &node, &|| false).as_json();
         assert_eq!(
             (&all["windows"][0]["cannotSay"][0]["count"], all["notes"].as_array().unwrap().len()),
             (&9.into(), 0)
         );
-        let some = hindsight.within(folder.path(), &node, BUDGET, 4).as_json();
+        let some = hindsight.within(folder.path(), &node, BUDGET, (4, &|| false)).as_json();
         assert_eq!(
             (&some["windows"][2]["decisions"], &some["windows"][2]["cannotSay"][0]["count"]),
             (&0.into(), &4.into())
         );
         assert!(some["notes"].to_string().contains("only the newest 4 entries of the journal were read"), "{some}");
         let none = ReadBudget { bytes: 0, time: Duration::ZERO };
-        let some = hindsight.within(folder.path(), &node, none, MAX_ENTRIES).as_json();
+        let some = hindsight.within(folder.path(), &node, none, (MAX_ENTRIES, &|| false)).as_json();
         assert!(some["notes"].to_string().contains("only the newest"), "{some}");
+        let ended = hindsight.of_journal(folder.path(), &node, &|| true).as_json();
+        assert!(ended["notes"].to_string().contains("only the newest 1 entries"), "{ended}");
     }
 }

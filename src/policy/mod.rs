@@ -9,6 +9,7 @@
 mod acquaintance;
 mod analysis;
 mod archived_rules;
+mod boundless;
 mod request;
 mod causes;
 mod condition;

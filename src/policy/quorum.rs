@@ -50,16 +50,14 @@ impl Rules {
 
     /// Returns the first rule or limit in force that could hold a call of an environment.
     pub fn holding_in(&self, environment: Environment) -> Option<&str> {
-        let elsewhere = |condition: &Condition| match condition {
-            Condition::Names(Field::Environment, names) => !names.contains(environment.as_str()),
-            _ => false,
-        };
         let rule = self.rules.iter().find(|rule| {
-            rule.effect == Effect::Hold && rule.mode == Mode::Enforce && !rule.when.conditions.iter().any(elsewhere)
+            let is_there = is_in(environment, &rule.when.conditions);
+            rule.effect == Effect::Hold && rule.mode == Mode::Enforce && is_there
         });
-        let limit = self.limits.iter().find(|limit| {
-            limit.over.is_some() && limit.mode == Mode::Enforce && !limit.conditions.iter().any(elsewhere)
-        });
+        let limit = self
+            .limits
+            .iter()
+            .find(|limit| limit.over.is_some() && limit.mode == Mode::Enforce && is_in(environment, &limit.conditions));
         rule.map(|rule| &*rule.id).or(limit.map(|limit| &*limit.id))
     }
 
@@ -219,6 +217,15 @@ impl QuorumTable {
             *place = voice;
         }
     }
+}
+
+/// Whether a rule or limit with these conditions may bind calls of an environment.
+pub(super) fn is_in(environment: Environment, conditions: &[Condition]) -> bool {
+    conditions.iter().all(|condition| match condition {
+        Condition::Names(Field::Environment, names) => names.contains(environment.as_str()),
+        Condition::NotNames(Field::Environment, names) => !names.contains(environment.as_str()),
+        _ => true,
+    })
 }
 
 #[cfg(test)]

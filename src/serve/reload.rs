@@ -328,7 +328,7 @@ impl Reload {
             let Some(candidate) = &snapshot.candidate else { return };
             let (in_force, waiting) = (&snapshot.policies, &candidate.policies);
             let hindsight = Hindsight { in_force, waiting, catalog: &snapshot.catalog, key: &reader.operand_key };
-            candidate.note_history(hindsight.of_journal(&folder, &reader.id));
+            candidate.note_history(hindsight.of_journal(&folder, &reader.id, &|| false));
         });
         let (environment, in_force) = (self.stored.leading(), self.in_force.clone());
         tokio::spawn(async move {

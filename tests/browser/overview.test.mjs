@@ -64,6 +64,33 @@ for (const { width, height, isOneScreen } of [
   });
 }
 
+test("the columns of the overview have no hole above what follows", async () => {
+  const page = await signIn(browser, gate, "ops-1", ROLES, { viewport: { width: 1280, height: 860 } });
+  await goTo(page, gate, "#/overview");
+  await waitUntilLoaded(page);
+  const ends = await page
+    .locator(".glance > .stack")
+    .evaluateAll((stacks) => stacks.map((stack) => stack.lastElementChild?.getBoundingClientRect().bottom ?? 0));
+  const begins = await page.locator(".glance + .cards").evaluate((cards) => cards.getBoundingClientRect().top);
+  assert.equal(ends.length, 2);
+  for (const end of ends) assert.ok(begins - end < 24, `a column ends at ${end}, and the next part begins at ${begins}`);
+  assertNoProblems(page);
+});
+
+test("the pages with times name their time zone", async () => {
+  for (const [timezone, words] of [
+    ["UTC", "Times and days are in UTC."],
+    ["Asia/Tokyo", "Times are those of this browser: Asia/Tokyo, GMT+9. Days are in UTC."],
+  ]) {
+    const page = await signIn(browser, gate, "ops-1", ROLES, { timezone });
+    for (const view of ["overview", "payments", "history"]) {
+      await goTo(page, gate, `#/${view}`);
+      await page.getByText(words, { exact: true }).waitFor();
+    }
+    await page.context().close();
+  }
+});
+
 test("the queue shows many holds at once, in groups with exact sums", async () => {
   const page = await signIn(browser, gate, "finance-1", ["approver"], { viewport: { width: 1440, height: 900 } });
   await page.getByText("100+ for you").waitFor();

@@ -114,11 +114,20 @@ fn only_signed_checkpoints_prove_that_nothing_is_missing() {
         code == 3 && text.contains("1 finding: there are no checkpoints of `a`, `b`") && !text.contains("unchanged"),
         "{text}"
     );
+    let (code, text) = run(&["audit", "verify", files, "--public-key", key, "--output", "json"]);
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &told["clean"], &told["findingCount"]), (3, &json!(false), &json!(0)), "{text}");
+    assert_eq!(
+        told["reasons"],
+        json!(["completeness is not proved: the public key verifies no checkpoint of `a`, `b`"]),
+        "{text}"
+    );
     // Without a key no proof is asked for.
     let (code, text) = run(&["audit", "verify", files, "--output", "json"]);
     assert_eq!(code, 0, "{text}");
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&told["clean"], &told["completeUpToCheckpoints"]), (&json!(true), &json!(false)));
+    assert_eq!(told["reasons"], json!([]));
 }
 
 pub(super) fn run(arguments: &[&str]) -> (i32, String) {

@@ -282,7 +282,7 @@ fn check_names_settings_that_let_money_go_another_way() {
     for told in [
         "error: ",
         "`production.credential` is not set",
-        "`sandbox.upstream` is `production.upstream`",
+        "`sandbox.upstream` and `production.upstream` are the same",
         "`redis.allow_unsafe`: a Redis that may evict",
         "`audit.production_bytes` is 0",
         "`telemetry.otlp` is plain HTTP to another machine",

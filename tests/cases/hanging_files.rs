@@ -168,3 +168,75 @@ fn a_record_that_is_no_file_is_refused() {
         fs::remove_file(file).unwrap();
     }
 }
+
+/// What a command says that ends soon, and fails.
+fn fails_soon(arguments: &[&str]) -> String {
+    let watch = Watch::start();
+    let output = sluice(arguments).env_remove("SLUICE_TOKEN").output().unwrap();
+    assert!(watch.elapsed() < Duration::from_secs(20) && !output.status.success(), "{arguments:?}");
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+/// Keys, certificates, tokens, exports and receipts that arguments name: commands with `TRAP` in the place of one, and
+/// whether they read it whole.
+const NAMING: [(&[&str], bool); 14] = [
+    (&["token", "make", "--config", "CONFIG", "--issuer", "keys", "--key", "TRAP"], true),
+    (&["freezes", "--console", "http://127.0.0.1:1", "--token-file", "TRAP"], true),
+    (&["freezes", "--console", "https://127.0.0.1:1", "--token-file", "FILE", "--ca", "TRAP"], true),
+    (&["audit", "verify", "AUDIT", "--public-key", "TRAP"], true),
+    (&["audit", "verify", "AUDIT", "--checkpoints", "TRAP"], false),
+    (&["audit", "check-receipt", "TRAP", "--public-key", "FILE"], true),
+    (&["audit", "check-export", "FILE", "--digest", "TRAP"], true),
+    (&["audit", "check-export", "TRAP", "--digest", "DIGEST"], false),
+    (&["payments", "verify", "TRAP"], true),
+    (&["recovery", "hand-in", "TRAP", "--reason", "r", "--console", "http://127.0.0.1:1"], true),
+    (&["passkeys", "enrol", "POLICIES", "--table", "TRAP"], true),
+    (&["witness", "--name", "w.example", "--key", "TRAP", "--show-key"], true),
+    (&["witness", "--name", "w.example", "--key", "KEY", "--log-key", "TRAP"], true),
+    (&["store", "import", "--folder", "STORE", "--input", "TRAP"], false),
+];
+
+#[test]
+fn what_an_argument_names_and_is_no_file_is_refused() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream)
+        .set("issuer.keys", "issuer", "k")
+        .set_raw("issuer.keys", "audience", "[\"a\"]")
+        .set_raw("issuer.keys", "environments", "[\"production\"]")
+        .set_raw("issuer.keys", "algorithms", "[\"EdDSA\"]")
+        .set("issuer.keys", "jwks_file", "jwks.json")
+        .file("a.file", "a-token")
+        .file("a.digest", r#"{"format":1,"entries":0,"bytes":0,"sha256":"0"}"#);
+    let keys = sluice(&["token", "keys"]).current_dir(setup.path("")).output().unwrap();
+    assert!(keys.status.success(), "{keys:?}");
+    let gate = setup.start();
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    let setup = gate.end();
+    assert!(sluice(&["audit", "key", setup.path("key.pem").to_str().unwrap()]).output().unwrap().status.success());
+    let places = [
+        ("CONFIG", "sluice.toml"),
+        ("FILE", "a.file"),
+        ("AUDIT", "sluice-audit"),
+        ("DIGEST", "a.digest"),
+        ("POLICIES", "policies"),
+        ("KEY", "key.pem"),
+        ("STORE", "a-store"),
+        ("TRAP", "trap"),
+    ];
+    let place = |word: &&str| match places.iter().find(|(name, _)| name == word) {
+        Some((_, name)) => setup.path(name).to_str().unwrap().to_owned(),
+        None => (*word).to_owned(),
+    };
+    for (put, why) in TRAPS {
+        put(&setup.path("trap"));
+        for (command, is_read_whole) in NAMING {
+            if why.contains("larger") && !is_read_whole {
+                continue;
+            }
+            let arguments: Vec<String> = command.iter().map(place).collect();
+            let said = fails_soon(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            assert!(said.contains("trap") && said.contains(why), "{command:?}: {said}");
+        }
+        fs::remove_file(setup.path("trap")).unwrap();
+    }
+}

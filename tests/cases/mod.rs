@@ -4,6 +4,7 @@ mod archived;
 mod audit;
 pub(super) mod belief;
 mod bodies;
+mod checked;
 pub(super) mod claims;
 mod clients;
 mod clocks;

@@ -1,7 +1,7 @@
 //! `sluice audit export` and `sluice audit check-export`: entries for other programs, and the proof that an export is
 //! whole and unchanged.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,11 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::super::output::OutputFormat;
-use super::super::{ExitReason, print, print_exactly};
+use super::super::{ExitReason, print, print_exactly, read_named_file};
 use super::entries::{EntryFilter, for_each_entry, warn_unreadable};
 use super::files::{chosen, reading};
 use super::forms::{csv_head, csv_row, entry_line, json_line};
+use crate::adapters::regular_file::open_regular;
 use crate::base::json;
 
 /// The format of a digest file. No other is read.
@@ -100,7 +101,7 @@ pub(super) fn run(arguments: &AuditExportArgs) -> anyhow::Result<ExitReason> {
 
 pub(super) fn check(arguments: &CheckExportArgs) -> anyhow::Result<ExitReason> {
     let path = &arguments.digest;
-    let text = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+    let text = read_named_file(path)?;
     let Ok(expected) = json::from_record::<ExportDigest>(&text, DIGEST_FORMAT) else {
         bail!("`{}` is not a digest written by `sluice audit export --digest`", path.display());
     };
@@ -122,7 +123,7 @@ pub(super) fn check(arguments: &CheckExportArgs) -> anyhow::Result<ExitReason> {
 /// Returns the length and the SHA-256 of a file.
 fn digest_of(path: &Path) -> anyhow::Result<(u64, String)> {
     let unreadable = || format!("`{}` cannot be read", path.display());
-    let mut file = BufReader::new(File::open(path).with_context(unreadable)?);
+    let mut file = BufReader::new(open_regular(path).with_context(unreadable)?);
     let (mut hash, mut bytes, mut piece) = (Sha256::new(), 0_u64, vec![0; 64 * 1024]);
     loop {
         let count = file.read(&mut piece).with_context(unreadable)?;

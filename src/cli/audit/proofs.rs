@@ -1,12 +1,12 @@
 //! Reads what proofs are checked with: checkpoints, and the keys that signed them.
 
-use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use jiff::Timestamp;
 
+use super::super::{read_named_file, read_named_text};
 use crate::adapters::regular_file::open_regular;
 use crate::audit::{CheckpointKey, CheckpointLine, FlawPlace, KeptCheckpoint, LineReader, NoteKey, NoteKeyKind};
 
@@ -14,9 +14,7 @@ use crate::audit::{CheckpointKey, CheckpointLine, FlawPlace, KeptCheckpoint, Lin
 /// gate's log) are skipped.
 pub(super) fn checkpoint_lines(path: &Path, strict: bool) -> anyhow::Result<Vec<CheckpointLine>> {
     let unreadable = || format!("`{}` cannot be read", path.display());
-    // A file that somebody names may come through a pipe.
-    let opened = if strict { open_regular(path) } else { File::open(path) };
-    let mut lines = LineReader::of(BufReader::new(opened.with_context(unreadable)?));
+    let mut lines = LineReader::of(BufReader::new(open_regular(path).with_context(unreadable)?));
     let mut found = Vec::new();
     while let Some(raw) = lines.following().with_context(unreadable)? {
         let read = KeptCheckpoint::read(raw.bytes);
@@ -33,7 +31,7 @@ pub(super) fn checkpoint_lines(path: &Path, strict: bool) -> anyhow::Result<Vec<
 
 /// Reads the public key of a journal.
 pub(in crate::cli) fn read_checkpoint_key(path: &Path) -> anyhow::Result<CheckpointKey> {
-    let pem = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+    let pem = read_named_file(path)?;
     let key = CheckpointKey::of_pem(&pem);
     key.ok_or_else(|| anyhow!("`{}` is not a public key written by `sluice audit key`", path.display()))
 }
@@ -63,7 +61,7 @@ pub(super) fn witnesses_needed(number: Option<u8>, witnesses: &[NoteKey]) -> any
 /// Reads the key of a witness: the text itself, or a file with it.
 fn read_witness_key(witness: &str) -> anyhow::Result<NoteKey> {
     let text = match Path::new(witness).is_file() {
-        true => fs::read_to_string(witness).with_context(|| format!("`{witness}` cannot be read"))?,
+        true => read_named_text(Path::new(witness))?,
         false => witness.to_owned(),
     };
     let key = NoteKey::parse(text.trim()).filter(|key| key.kind() == NoteKeyKind::Witness);

@@ -1,7 +1,6 @@
 //! `sluice audit receipt` and `check-receipt`: prove that entries are in a journal, without the rest of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -9,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::super::output::OutputFormat;
-use super::super::{ExitReason, print};
+use super::super::{ExitReason, print, read_named_file};
 use super::entries::{EntryFilter, ShownEntry};
 use super::files::{Chosen, checkpoints, chosen, folder_of, manifests, reading};
 use super::forms::{as_json, entry_line};
@@ -212,7 +211,7 @@ fn found_lines(
 
 pub(super) fn check(arguments: &CheckReceiptArgs) -> anyhow::Result<ExitReason> {
     let path = &arguments.receipt;
-    let text = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+    let text = read_named_file(path)?;
     let Ok(receipt) = ProvedEntries::read(&text) else {
         bail!("`{}` is not a receipt written by `sluice audit receipt`", path.display());
     };

@@ -36,7 +36,7 @@ use crate::ports::Clock as _;
 /// payments.
 ///
 /// Exits with 3 if anything was found, or if what you asked for is not proved: completeness up to signed checkpoints, people,
-/// or witnesses; otherwise with 0.
+/// or witnesses; otherwise with 0. In JSON, `clean` is false where the exit code is 3, and `reasons` says why in words.
 #[derive(Debug, Args)]
 pub(super) struct AuditVerifyArgs {
     /// Audit files, or folders of audit files
@@ -80,15 +80,40 @@ pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
     let report = verified(&arguments.paths, &arguments.checkpoints, &arguments.keys, known)?;
     let people = arguments.people.people.then(|| people::prove(&arguments.paths, &arguments.people)).transpose()?;
     let words = || report_in_words(&report) + &people.as_ref().map(ProvedPeople::in_words).unwrap_or_default();
-    let json = || with_people(as_json(&report), people.as_ref());
+    let reasons = reasons(&report, people.as_ref());
+    let json = || with_people(as_json(&report, &reasons), people.as_ref());
     let rows = if people.is_some() { "payments" } else { "findings" };
     print(&arguments.output.text(words, json, Some(rows)))?;
-    let is_proved = arguments.keys.is_empty() || report.is_complete_up_to_checkpoints();
-    let is_good = report.flaw_count == 0
-        && is_proved
-        && report.unwitnessed.is_empty()
-        && people.as_ref().is_none_or(ProvedPeople::is_whole);
-    Ok(if is_good { ExitReason::Done } else { ExitReason::Faulty })
+    Ok(if reasons.is_empty() { ExitReason::Done } else { ExitReason::Faulty })
+}
+
+/// Returns why the log is not what was asked for, in words; nothing where it is.
+fn reasons(report: &VerifyReport, people: Option<&ProvedPeople>) -> Vec<String> {
+    let names = |nodes: &BTreeSet<NodeId>| {
+        let nodes: Vec<String> = nodes.iter().map(|node| format!("`{node}`")).collect();
+        nodes.join(", ")
+    };
+    let mut reasons = Vec::new();
+    match report.flaw_count {
+        0 => {}
+        1 => reasons.push("1 finding: the log is not complete and unchanged".to_owned()),
+        count => reasons.push(format!("{count} findings: the log is not complete and unchanged")),
+    }
+    if report.keys_given && !report.is_complete_up_to_checkpoints() {
+        let of = if report.unsigned.is_empty() { String::new() } else { format!(" of {}", names(&report.unsigned)) };
+        reasons.push(format!("completeness is not proved: the public key verifies no checkpoint{of}"));
+    }
+    if !report.unwitnessed.is_empty() {
+        reasons.push(format!("too few witnesses signed checkpoints of {}", names(&report.unwitnessed)));
+    }
+    if people.is_some_and(|people| !people.is_whole()) {
+        reasons.push(
+            "people are not proved: a payment or act lacks signatures that count, an archived set was changed, or the sets do not \
+             follow each other from the given digests"
+                .to_owned(),
+        );
+    }
+    reasons
 }
 
 /// Verifies audit files and the checkpoints beside them, with further checkpoints and public keys.
@@ -216,11 +241,12 @@ fn proven(report: &VerifyReport) -> String {
     }
 }
 
-fn as_json(report: &VerifyReport) -> Value {
+fn as_json(report: &VerifyReport, reasons: &[String]) -> Value {
     let highest: Map<String, Value> =
         report.highest.iter().map(|(environment, number)| (environment.as_str().to_owned(), json!(number))).collect();
     json!({
-        "clean": report.flaw_count == 0,
+        "clean": reasons.is_empty(),
+        "reasons": reasons,
         "completeUpToCheckpoints": report.flaw_count == 0 && report.is_complete_up_to_checkpoints(),
         "completeUpToWitnessed": report.flaw_count == 0 && report.completeness() == Completeness::UpToWitnessed,
         "unwitnessed": report.unwitnessed,

@@ -12,6 +12,7 @@ use reqwest::{Certificate, Client, redirect};
 use super::probes::{Probe, ProbeKind};
 use crate::adapters::credential::Credential;
 use crate::base::secret::Secret;
+use crate::cli::read_named_text;
 use crate::config::{EnvironmentConfig, UpstreamConfig};
 
 /// A token that no sandbox accepts.
@@ -84,7 +85,7 @@ fn token(sandbox: &EnvironmentConfig, file: Option<&Path>) -> anyhow::Result<Sec
     match (credential.for_calls_of(sandbox.environment), file) {
         (Some(own), None) => Ok((*own).clone()),
         (_, Some(file)) => {
-            let text = std::fs::read_to_string(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+            let text = read_named_text(file)?;
             let text = text.trim();
             if text.is_empty() || !text.bytes().all(|b| b.is_ascii_graphic()) {
                 bail!("`{}` is not a token: one line of printable characters is expected", file.display());

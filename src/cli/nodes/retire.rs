@@ -1,13 +1,13 @@
 //! `sluice nodes retire`: takes the journal of a gate in that is gone for good.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 
 use crate::adapters::audit::{audit_files, is_live, journal_id_file, met_store};
+use crate::adapters::regular_file::read_regular_text;
 use crate::audit::{Flaw, FlawKind, KnownNumbers, VerifyReport};
 use crate::base::ids::Environment;
 use crate::cli::audit::verified;
@@ -106,7 +106,7 @@ impl RetireArgs {
             bail!("`{}` has no journal of `{}`", folder.display(), sender.node);
         }
         let id = journal_id_file(folder, &sender.node);
-        let found = fs::read_to_string(&id);
+        let found = read_regular_text(&id);
         let found = found.with_context(|| format!("`{}` cannot be read: copy the whole folder", id.display()))?;
         if found.trim() != sender.journal.as_str() {
             let found = found.trim().escape_debug().to_string();

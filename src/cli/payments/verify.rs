@@ -1,10 +1,9 @@
 //! `sluice payments verify`: whether an export is what a gate wrote, and whether the audit log says the same.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use crate::audit::{FileSource as _, Hash, LineBody, LineReader, read_line, split
 use crate::base::json::{self as strict, Limits};
 use crate::cli::audit::files::{chosen, reading};
 use crate::cli::output::OutputFormat;
-use crate::cli::{ExitReason, complain, print};
+use crate::cli::{ExitReason, complain, print, read_named_text};
 
 /// Verify an export of payments, of a statement or of the history, as JSON lines
 ///
@@ -34,7 +33,7 @@ pub(super) struct VerifyExportArgs {
 impl VerifyExportArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
         let shown = self.file.display();
-        let text = fs::read_to_string(&self.file).with_context(|| format!("`{shown}` cannot be read"))?;
+        let text = read_named_text(&self.file)?;
         let (rows, unit) = match sealed_rows(&text) {
             Ok((rows, SealedRows::Payments)) => (rows, "payments"),
             Ok((rows, SealedRows::Statement)) => (rows, "lines"),

@@ -1,6 +1,6 @@
 //! Checks of the console's settings together with others.
 
-use super::{Wrong, error};
+use super::{Wrong, error, lacks};
 use crate::base::finding::Severity;
 use crate::config::fault::SettingFault;
 use crate::config::url;
@@ -30,7 +30,9 @@ fn cookies_in_the_clear(written: &WrittenConfig) -> Option<Wrong> {
     let console = &written.console;
     let listen = console.listen.as_ref()?;
     let is_https = console.public_url.as_ref().is_some_and(|url| url.value.starts_with("https:"));
-    if listen.value.ip().is_loopback() || console.tls_certificate.is_some() || is_https {
+    let has_tls = !lacks(written, "console.tls_certificate", &console.tls_certificate);
+    let is_refused = written.refused.contains("console.public_url");
+    if listen.value.ip().is_loopback() || has_tls || is_https || is_refused {
         return None;
     }
     let fault = SettingFault::new(
@@ -133,7 +135,8 @@ fn authorities_without_tls(written: &WrittenConfig, issuer: &WrittenIssuer) -> O
 fn sign_ins_of_one_node(written: &WrittenConfig) -> Option<Wrong> {
     let (client, nodes) = (written.console.oidc_client_id.as_ref()?, written.redis_nodes.as_ref()?);
     let is_alone = nodes.value < 2 || !written.has_redis();
-    if written.console.oidc_client_secret.is_some() || is_alone {
+    let has_secret = !lacks(written, "console.oidc_client_secret", &written.console.oidc_client_secret);
+    if has_secret || is_alone {
         return None;
     }
     let text = "`console.oidc_client_id` without `oidc_client_secret`: a sign-in must end at the node where it began";

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use super::{Wrong, insecure, listeners};
+use super::{Wrong, insecure, lacks, listeners};
 use crate::base::ids::Environment;
 use crate::base::key_bytes::key_bytes;
 use crate::config::fault::SettingPlace;
-use crate::config::meant::{CredentialSource, Loosening, UpstreamConfig};
+use crate::config::meant::{CredentialSource, Loosening};
 use crate::config::url;
 use crate::config::written::{WrittenConfig, WrittenIssuer};
 
@@ -22,7 +22,6 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(shared_secrets(written));
     wrong.extend(policies_of_one_person(written));
     wrong.extend(plain_production(written));
-    wrong.extend(one_upstream_for_both(written));
     wrong.extend(forgetful_store(written));
     wrong.extend(key_that_anybody_guesses(written));
     wrong.extend(no_disk_for_production(written));
@@ -41,7 +40,8 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
 fn tokens_in_the_clear(environment: Environment, written: &WrittenConfig) -> Option<Wrong> {
     let of = written.environment(environment);
     let listen = of.listen.as_ref()?;
-    let is_safe = listen.value.ip().is_loopback() || of.tls_certificate.is_some();
+    let has_tls = !lacks(written, &format!("{environment}.tls_certificate"), &of.tls_certificate);
+    let is_safe = listen.value.ip().is_loopback() || has_tls;
     let text = format!(
         "`{environment}.listen` speaks plain HTTP to other machines: anyone on the network path can read tokens and payments"
     );
@@ -64,7 +64,8 @@ fn unsigned_audit_log(written: &WrittenConfig) -> Option<Wrong> {
     let text =
         "`audit.checkpoint_key` is not set: whoever can write the audit files can cut off or rewrite entries unnoticed";
     let remedy = "create a key with `sluice audit key FILE`, and keep the checkpoints on another machine";
-    written.checkpoint_key.is_none().then(|| insecure(&listen.place, text.to_owned(), remedy))
+    lacks(written, "audit.checkpoint_key", &written.checkpoint_key)
+        .then(|| insecure(&listen.place, text.to_owned(), remedy))
 }
 
 /// Checks that tokens of people and tokens of services have different issuers.
@@ -72,7 +73,8 @@ fn one_issuer_for_people_and_services(written: &WrittenConfig) -> Option<Wrong> 
     let named = written.console.issuer.as_ref()?;
     let issuer = written.issuers.iter().find(|issuer| issuer.name == named.value)?;
     let has_own = written.console.audiences.as_ref().is_some_and(|audiences| !audiences.value.is_empty());
-    let is_shared = issuer.is_for_callers() && !has_own && written.console.oidc_client_id.is_none();
+    let has_client = !lacks(written, "console.oidc_client_id", &written.console.oidc_client_id);
+    let is_shared = issuer.is_for_callers() && !has_own && !has_client;
     let text = format!(
         "`console.issuer`: `[issuer.{}]` is the issuer of callers, too: the ID token of a person can call the API, and a service \
          with a role can act at the console",
@@ -88,7 +90,8 @@ fn tokens_of_upstream_at_callers(written: &WrittenConfig) -> Option<Wrong> {
     let listen = written.production.listen.as_ref()?;
     let text = "`production.credential` is not set: upstream gets the callers' tokens, so that callers can pay without this gate";
     let remedy = "set `credential` to a token that only this gate has";
-    written.production.credential.is_none().then(|| insecure(&listen.place, text.to_owned(), remedy))
+    lacks(written, "production.credential", &written.production.credential)
+        .then(|| insecure(&listen.place, text.to_owned(), remedy))
 }
 
 /// Checks that whoever verifies tokens of production or of people cannot make them.
@@ -129,16 +132,6 @@ fn plain_production(written: &WrittenConfig) -> Option<Wrong> {
     is_plain.then(|| insecure(&allowed.place, text.to_owned(), "use `https://` in `upstream`"))
 }
 
-/// Checks that calls to the sandbox cannot move money.
-fn one_upstream_for_both(written: &WrittenConfig) -> Option<Wrong> {
-    let (production, sandbox) = (written.production.upstream.as_ref()?, written.sandbox.upstream.as_ref()?);
-    let place_of = |of: &UpstreamConfig| (of.host.clone(), of.port, of.base_path.clone());
-    let is_same = place_of(&production.value) == place_of(&sandbox.value);
-    let text = "`sandbox.upstream` is `production.upstream`: calls to the sandbox move money under the sandbox's rules";
-    let remedy = "set `sandbox.upstream` to the provider's sandbox";
-    is_same.then(|| insecure(&sandbox.place, text.to_owned(), remedy))
-}
-
 /// Checks that production does not use a Redis that may forget payments.
 fn forgetful_store(written: &WrittenConfig) -> Option<Wrong> {
     let (_, allowed) = (written.production.listen.as_ref()?, written.redis_allow_unsafe.as_ref()?);
@@ -174,7 +167,8 @@ fn one_credential_for_both(written: &WrittenConfig) -> Option<Wrong> {
 
 /// Checks that traces are encrypted on their way to another machine.
 fn traces_in_the_clear(written: &WrittenConfig) -> Option<Wrong> {
-    let otlp = written.otlp.as_ref().filter(|_| written.otlp_authorization.is_none())?;
+    let has_secret = !lacks(written, "telemetry.otlp_authorization", &written.otlp_authorization);
+    let otlp = written.otlp.as_ref().filter(|_| !has_secret)?;
     let text =
         "`telemetry.otlp` is plain HTTP to another machine: anyone on the network path reads what is called, and when";
     (!url::is_safe(&otlp.value))

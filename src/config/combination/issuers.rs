@@ -1,6 +1,6 @@
 //! Checks of an issuer's settings together, among issuers, and with the environments.
 
-use super::{Wrong, error};
+use super::{Wrong, error, lacks};
 use crate::base::finding::Severity;
 use crate::base::ids::Environment;
 use crate::config::fault::SettingFault;
@@ -61,7 +61,7 @@ fn nobody_for_the_console(written: &WrittenConfig) -> Option<Wrong> {
     ));
     let remedy =
         "set `roles` to the field of its tokens that lists a person's roles: `operator`, `approver`, and so on";
-    issuer.roles.is_none().then(|| error(&named.place, fault.remedy(remedy)))
+    lacks(written, &format!("issuer.{name}.roles"), &issuer.roles).then(|| error(&named.place, fault.remedy(remedy)))
 }
 
 /// Checks the form of owners: a misspelt owner would not be kept from approving their own requests.

@@ -142,7 +142,8 @@ fn store_without_a_redis(written: &WrittenConfig) -> Option<Wrong> {
     let kind = written.store_kind.as_ref().filter(|_| is_the_store(written) && place(written).is_none())?;
     let fault = "`store.kind` is `redis`, but neither `redis.url` nor `redis.sentinels` nor `redis.cluster` is set";
     let fault = SettingFault::new(fault);
-    Some(error(&kind.place, fault.remedy("set one of them in `[redis]`")))
+    let is_set = ["redis.url", "redis.sentinels", "redis.cluster"].iter().any(|path| written.refused.contains(*path));
+    (!is_set).then(|| error(&kind.place, fault.remedy("set one of them in `[redis]`")))
 }
 
 fn nameless(written: &WrittenConfig) -> Option<Wrong> {

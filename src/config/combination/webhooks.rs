@@ -1,6 +1,6 @@
 //! Checks of a webhook's settings together with others.
 
-use super::{Wrong, error};
+use super::{Wrong, error, lacks};
 use crate::base::finding::Severity;
 use crate::config::fault::{SettingFault, SettingPlace};
 use crate::config::written::{WrittenConfig, WrittenWebhook};
@@ -44,7 +44,7 @@ fn elsewhere(webhook: &WrittenWebhook, written: &WrittenConfig) -> Option<Wrong>
 fn no_links(written: &WrittenConfig) -> Option<Wrong> {
     let url = written.webhooks.iter().find_map(|webhook| webhook.url.as_ref())?;
     let console = written.console.listen.as_ref();
-    if written.console.public_url.is_some() {
+    if !lacks(written, "console.public_url", &written.console.public_url) {
         return None;
     }
     let place =

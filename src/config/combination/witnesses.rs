@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Wrong, error};
+use super::{Wrong, error, lacks};
 use crate::config::UnwitnessedMode;
 use crate::config::fault::SettingFault;
 use crate::config::written::{WrittenConfig, WrittenWitness};
@@ -23,7 +23,7 @@ fn nothing_to_sign(written: &WrittenConfig) -> Option<Wrong> {
     let url = written.witnesses.iter().find_map(|witness| witness.url.as_ref())?;
     let fault = SettingFault::new("witnesses have nothing to sign without `audit.checkpoint_key`");
     let remedy = "create a key with `sluice audit key FILE`, and set `audit.checkpoint_key`";
-    written.checkpoint_key.is_none().then(|| error(&url.place, fault.remedy(remedy)))
+    lacks(written, "audit.checkpoint_key", &written.checkpoint_key).then(|| error(&url.place, fault.remedy(remedy)))
 }
 
 fn too_many_needed(written: &WrittenConfig) -> Option<Wrong> {

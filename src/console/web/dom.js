@@ -1,6 +1,7 @@
 // Builds elements one by one. Data becomes text, and never markup.
 
 import { asFailure } from "./api.js";
+import { zoneWords } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -160,6 +161,15 @@ export function offerOperations(element, operations, isWanted) {
  */
 export function withCode(text) {
   return text.split("`").map((part, at) => (at % 2 === 1 ? h("code", {}, part) : part));
+}
+
+/**
+ * Returns the title of a page, beside the time zone of its times.
+ * @param {string} title
+ * @param {Props} [props]
+ */
+export function timedHeading(title, props = {}) {
+  return h("div", { class: "timed" }, h("h1", props, title), h("p", { class: "muted" }, zoneWords()));
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { amountOf, partyOf, statusBadge, statusWord } from "./amounts.js";
 import { asFailure, get } from "./api.js";
-import { badge, errorBox, fill, h, select, timeTag, withCode } from "./dom.js";
+import { badge, errorBox, fill, h, select, timedHeading, timeTag, withCode } from "./dom.js";
 import { exportAll } from "./exports.js";
 import { environmentFilter, filterForm, textFilter } from "./filters.js";
 import { formatTime, personName } from "./words.js";
@@ -171,7 +171,7 @@ function searchView() {
   load();
   return {
     title: "History",
-    element: h("div", { class: "page" }, h("h1", {}, "History"), form, exports, source, list, status),
+    element: h("div", { class: "page" }, timedHeading("History"), form, exports, source, list, status),
   };
 }
 
@@ -246,7 +246,7 @@ function requestView(environment, request) {
     "div",
     { class: "page" },
     h("p", { class: "back" }, h("a", { href: "#/history" }, "‹ History")),
-    h("h1", { class: "code" }, request),
+    timedHeading(request, { class: "code" }),
     h("p", {}, badge(environment === "sandbox" ? "Sandbox" : "Production", "note")),
     body,
   );

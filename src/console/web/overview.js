@@ -3,7 +3,7 @@
 import { mainEnvironment, ofEnvironment } from "./amounts.js";
 import { get } from "./api.js";
 import { drawDecisions, limitBar } from "./charts.js";
-import { card, errorBox, fill, h, select } from "./dom.js";
+import { card, errorBox, fill, h, select, timedHeading } from "./dom.js";
 import * as doubts from "./doubts.js";
 import * as foreign from "./foreign.js";
 import * as freezes from "./freezes.js";
@@ -30,7 +30,7 @@ export function view(app) {
   const element = h(
     "div",
     { class: "page overview" },
-    h("h1", {}, "Overview"),
+    timedHeading("Overview"),
     h(
       "div",
       { class: "cards glance" },

@@ -2,7 +2,7 @@
 
 import { amountOf, partyOf, STATUSES, statusBadge } from "./amounts.js";
 import { asFailure, get } from "./api.js";
-import { badge, errorBox, fill, h, select, timeTag } from "./dom.js";
+import { badge, errorBox, fill, h, select, timedHeading, timeTag } from "./dom.js";
 import { requestItem } from "./doubts.js";
 import { exportAll } from "./exports.js";
 import { environmentFilter, filterForm, textFilter } from "./filters.js";
@@ -203,7 +203,7 @@ function listView() {
     element: h(
       "div",
       { class: "page wide-page" },
-      h("h1", {}, "Payments"),
+      timedHeading("Payments"),
       form,
       sums,
       extent,
@@ -328,7 +328,7 @@ function paymentView(app, environment, name) {
     "div",
     { class: "page" },
     h("p", { class: "back" }, h("a", { href: "#/payments" }, "‹ Payments")),
-    h("h1", { class: "code" }, name),
+    timedHeading(name, { class: "code" }),
     body,
   );
   refresh();

@@ -162,6 +162,15 @@ export function formatTime(iso) {
     : at.toLocaleString("en-GB", { ...time, day: "numeric", month: "short", year: "numeric" });
 }
 
+/** Says in which zone `formatTime` shows times; days of filters and sums are in UTC. */
+export function zoneWords() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  if (timeZone === "UTC") return "Times and days are in UTC.";
+  const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "shortOffset" }).formatToParts(now());
+  const offset = parts.find(({ type }) => type === "timeZoneName")?.value ?? "";
+  return `Times are those of this browser: ${timeZone}, ${offset}. Days are in UTC.`;
+}
+
 /** @type {Record<Effect, [string, string]>} */
 export const EFFECTS = { allow: ["Allowed", "good"], hold: ["Held for approval", "waits"], deny: ["Denied", "bad"] };
 

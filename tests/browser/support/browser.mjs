@@ -13,6 +13,7 @@ import { AXE, chromium, firefox } from "./tools.mjs";
  * @property {"light" | "dark"} [scheme]
  * @property {RegExp[]} [expects] problems that the test expects
  * @property {boolean} [ignoreHTTPSErrors]
+ * @property {string} [timezone]
  */
 
 /** A name that resolves to this machine, but that browsers do not trust without TLS. */
@@ -87,13 +88,14 @@ async function serveFromFolder(context) {
 export async function openPage(
   browser,
   url,
-  { viewport = DESKTOP, scheme = "light", expects = [], ignoreHTTPSErrors = false } = {},
+  { viewport = DESKTOP, scheme = "light", expects = [], ignoreHTTPSErrors = false, timezone } = {},
 ) {
   const context = await browser.newContext({
     viewport,
     colorScheme: scheme,
     reducedMotion: "reduce",
     ignoreHTTPSErrors,
+    timezoneId: timezone,
   });
   await serveFromFolder(context);
   return openRecorded(context, url, expects);

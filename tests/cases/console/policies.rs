@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{PEOPLE, act, ask, console, operator, token_of};
+use crate::support::clock::{Watch, wait_until};
 use crate::support::gate::sluice;
-use crate::support::{Answer, Gate, Setup, Upstream, post};
+use crate::support::{Answer, Caller, Gate, Setup, Upstream, post};
 
 /// That an answer is what the document says.
 pub(in crate::cases) fn assert_described(answer: &Answer, schema: &str) {
@@ -303,4 +304,82 @@ members = ["people:ops-1", "people:ops-2"]
     assert_eq!(pay(&gate, "30"), 502);
     assert_eq!(told("calls"), [2, 1, 1, 38]);
     assert_eq!(told("day"), [50_000_000, 30_000_000, 60_000_000, 450_000_000]);
+}
+
+/// A set whose analysis takes a while: the texts of its files have so many bytes in all.
+fn large_set(bytes: usize) -> Value {
+    let limit = |at: usize| {
+        format!(
+            "[[limit]]\nid = \"l-{at}\"\nops = [\"createSwap\"]\nwindow = \"rolling 24h\"\nper = [\"caller\"]\nmax = \"{} USD\"\n\
+             over = \"deny\"\n",
+            at + 1
+        )
+    };
+    let mut texts = vec![RULES.to_owned()];
+    for at in 0.. {
+        let (all, limit) = (texts.iter().map(String::len).sum::<usize>(), limit(at));
+        if all + limit.len() + 2 > bytes {
+            let rest = format!("#{}\n", "-".repeat(bytes.saturating_sub(all + 2)));
+            texts.last_mut().unwrap().push_str(&rest);
+            break;
+        }
+        match texts.last_mut().unwrap() {
+            last if last.len() < 20_000 => last.push_str(&limit),
+            _ => texts.push(limit),
+        }
+    }
+    assert_eq!(texts.iter().map(String::len).sum::<usize>(), bytes);
+    let file = |(at, text): (usize, &String)| json!({"name": format!("{at}.toml"), "text": text});
+    json!({ "files": texts.iter().enumerate().map(file).collect::<Vec<_>>() })
+}
+
+fn policy_admin(name: &str) -> String {
+    token_of(PEOPLE, name, &["policy-admin"])
+}
+
+#[test]
+fn a_set_of_more_text_than_is_tried_is_refused_with_the_bound_and_the_other_way() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let refused = ask(&gate, "POST", "policies/try", &policy_admin("anna"), Some(large_set(64 * 1024 + 1)));
+    assert_eq!(refused.status, 400, "{refused}");
+    let violation = &refused.json()["error"]["details"]["violations"][0];
+    let expected = violation["expected"].as_str().unwrap_or_default();
+    assert_eq!(violation["pointer"], "/files");
+    assert!(expected.contains("64 KiB") && expected.contains("sluice policy diff"), "{refused}");
+}
+
+#[test]
+fn trials_wait_for_each_other() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let files = json!({"files": [{"name": "all.toml", "text": RULES}]});
+    std::thread::scope(|scope| {
+        let trials: Vec<_> = ["anna", "bert", "cleo"]
+            .map(|name| scope.spawn(|| ask(&gate, "POST", "policies/try", &policy_admin(name), Some(files.clone()))))
+            .into();
+        for trial in trials {
+            assert_eq!(trial.join().unwrap().status, 200);
+        }
+    });
+}
+
+#[test]
+fn an_end_does_not_wait_for_a_trial() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let mut trial = Caller::connect(gate.console().unwrap());
+    trial.send(act("POST", "policies/try", &policy_admin("anna")).json(large_set(64 * 1024).to_string()).bytes());
+    // Whoever waits too long for a turn is told when to come again; so the first trial runs.
+    let files = json!({"files": [{"name": "all.toml", "text": RULES}]});
+    wait_until("a trial to be refused a turn", || {
+        let second = ask(&gate, "POST", "policies/try", &policy_admin("bert"), Some(files.clone()));
+        second.status == 503 && second.header("retry-after").as_deref() == Some("1")
+    });
+    let watch = Watch::start();
+    gate.terminate();
+    let given_up = trial.answer();
+    assert!(given_up.status == 503 && given_up.to_string().contains("the gate ends"), "{given_up}");
+    assert!(gate.wait_end().success());
+    assert!(watch.elapsed().as_secs() < 5, "{:?}", watch.elapsed());
 }
