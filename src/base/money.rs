@@ -228,12 +228,13 @@ impl Assets {
         self.0.keys().map(String::as_str)
     }
 
-    /// The times at which rates begin.
+    /// The times at which rates begin, and those at which they end.
     pub fn rate_times(&self) -> impl Iterator<Item = i64> {
-        self.0.values().filter_map(|asset| match asset.worth {
-            Worth::Rate { from_secs, .. } => Some(from_secs),
+        let times = self.0.values().filter_map(|asset| match asset.worth {
+            Worth::Rate { from_secs, to_secs, .. } => Some([from_secs, to_secs]),
             Worth::Par | Worth::Unknown => None,
-        })
+        });
+        times.flatten()
     }
 
     pub fn asset(&self, name: &str) -> Option<&Asset> {

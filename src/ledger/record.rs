@@ -259,7 +259,7 @@ word_enum! {
         Frozen = "frozen",
         /// Destinations that were paid, by the last payment.
         Paid = "paid",
-        /// Destinations that were paid, by the first payment. A payment that people approved counts as an old one.
+        /// Destinations that were paid, by the first payment. One that people approved counts as paid long ago.
         Known = "known",
         /// Open holds, by their expiry.
         Held = "held",

@@ -1,7 +1,8 @@
 //! Acquaintance with destinations: whether one was paid before, and since when it is known.
 //!
-//! A rule with a `cooldown` takes a destination as new until that long after its first payment, or until a payment that
-//! people approved. Each combination of a destination and a cool-down is a fact of its own, with a name of its own.
+//! A rule with a `cooldown` takes a destination as new until that long after its first payment, or until people approve
+//! it: a payment that waits for such a rule, with the approvals of all such rules. Each combination of a destination
+//! and a cool-down is a fact of its own, with a name of its own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -35,7 +35,7 @@ pub enum Condition {
     /// `fee_wallet`, and narrows only what permits.
     FeesOnlyTo(BTreeSet<String>),
     /// Whether the destination must be new: nothing was paid to it before or, with a cool-down, it was first paid less
-    /// than that long ago, and nothing that people approved.
+    /// than that long ago, and people did not approve it.
     NewDestination {
         new: bool,
         cooldown: Duration,
@@ -209,14 +209,10 @@ impl fmt::Display for Condition {
                 "the destination was paid before"
             }),
             Condition::NewDestination { new: true, cooldown } => {
-                write!(
-                    f,
-                    "the destination was first paid less than {} ago, and never with an approval",
-                    span(*cooldown)
-                )
+                write!(f, "the destination was first paid less than {} ago, and is not approved", span(*cooldown))
             }
             Condition::NewDestination { new: false, cooldown } => {
-                write!(f, "the destination was first paid {} ago or earlier, or once with an approval", span(*cooldown))
+                write!(f, "the destination was first paid {} ago or earlier, or is approved", span(*cooldown))
             }
             Condition::Amount { within, .. } => {
                 let usd = |micros: u128| {

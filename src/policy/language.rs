@@ -360,7 +360,7 @@ static DESTINATION: PolicyTable = PolicyTable {
         optional(
             "cooldown",
             SPAN,
-            "With `new`: how long it stays new after its first payment, `24h`, unless approved.",
+            "With `new`: how long it stays new after its first payment, `24h`, unless people approve the destination.",
         ),
     ],
     base: None,
@@ -411,7 +411,7 @@ static GIVEN: PolicyTable = PolicyTable {
         optional(
             "first_paid",
             Pattern(|| "^(0|[1-9][0-9]*)[mhd]$".to_owned()),
-            "How long ago the destination was first paid, without an approval: `23h`. Default: longer than any cool-down.",
+            "How long ago the destination was first paid, and not approved: `23h`. Default: longer than any cool-down.",
         ),
         optional("full", OneOrMore(&Text), "The limits that are used up when the call would be sent."),
         optional("path", Texts, "The parameters of the path."),

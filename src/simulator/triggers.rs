@@ -109,7 +109,7 @@ pub const TRIGGERS: &[Trigger] = &[
         "13.13",
         "",
         "takes the call; later its quote fails: `QUOTE_FAILED`, a swap `FAILED`",
-        "2xx, `executed`",
+        "2xx, `executed`; limits count an offramp no longer",
         None,
     ),
     trigger(
@@ -138,14 +138,14 @@ pub const TRIGGERS: &[Trigger] = &[
         "19.19",
         "",
         "takes the call; later its crypto comes back: `CRYPTO_RETURNED`",
-        "2xx, `executed`; limits count it no longer",
+        "2xx, `executed`; limits count an offramp no longer",
         None,
     ),
     trigger(
         "20.20",
         "",
         "takes the call; later it is cancelled: `CANCELLED`",
-        "2xx, `executed`; limits count it no longer",
+        "2xx, `executed`; limits count an offramp no longer",
         None,
     ),
     trigger(

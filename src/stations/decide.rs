@@ -102,6 +102,8 @@ pub struct Grounds {
     full: BTreeSet<String>,
     /// The approvals that are complete.
     reached: BTreeSet<Arc<str>>,
+    /// Whether its destinations are known from its execution on.
+    makes_known: bool,
     /// The causes that the voters were shown: a limit among them whose approval is complete permits as much as it said.
     shown: HoldCauses,
 }
@@ -133,6 +135,7 @@ pub fn evaluate(intent: &Intent, policies: &Policies, facts: &Facts) -> Grounds 
         places: policies.rules.places(&intent.operation().id).to_vec(),
         full: facts.exceeded.keys().map(|(limit, _)| limit.clone()).collect(),
         reached: BTreeSet::new(),
+        makes_known: false,
         shown: HoldCauses::default(),
         verdict,
     }
@@ -156,6 +159,11 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
         return ReleaseDecision::Waits(progress);
     }
     grounds.reached = progress.into_iter().map(|one| one.name).collect();
+    let is_complete = |approval: &Arc<str>| {
+        let progress = self::progress(intent.fingerprint(), &[approval.clone()].into(), policies, consent);
+        progress.iter().any(|one| one.name == *approval && one.is_reached())
+    };
+    grounds.makes_known = policies.rules.makes_known(intent.environment(), &consent.causes, is_complete);
     grounds.shown = consent.causes.clone();
     ReleaseDecision::Released(Allowed { intent, grounds })
 }
@@ -336,9 +344,9 @@ impl Grounds {
         &self.verdict.reservations
     }
 
-    /// Whether people approved the call.
-    pub fn is_approved(&self) -> bool {
-        !self.reached.is_empty()
+    /// Whether people approved its destinations: these are known from its execution on.
+    pub fn makes_known(&self) -> bool {
+        self.makes_known
     }
 
     /// The destinations that count as paid after the execution, by their names in the index.

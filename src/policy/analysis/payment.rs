@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::ground::{Ground, pointer};
-use super::moments::{QUARTER_MICROS, TIMES};
 use super::search::Point;
 use super::universe::{Cell, DESTINATIONS, OWN_WALLET, Universe, Variable, is_many};
 use super::written::{address, amount_worth, text_of_units, value_of};
@@ -205,37 +204,17 @@ impl PaymentDraft<'_> {
         Some(payment)
     }
 
-    /// Returns a time that fits, and the amounts that have the value then, together with the fees.
+    /// Returns a time that fits, and the amounts that have the value then, together with the fees. Within a period, an
+    /// amount has one value.
     fn moment(&self, fees: &Movement) -> Option<(StoreTime, [Option<String>; 2])> {
-        let rates = self.valuation.assets.rate_times().map(|secs| secs.saturating_mul(1_000_000));
-        let usual = self.universe.moments().iter().find(|moment| moment.is_in(self.point.region)).map(|one| one.now);
         let (from, to) = self.universe.valued;
-        let is_valued = |now: i64| (from..to).contains(&now.div_euclid(1_000_000));
-        let timed = |now: i64| {
-            let amounts = self.amounts(fees, now.div_euclid(1_000_000)).filter(|_| is_valued(now))?;
-            Some((StoreTime::of_micros(now), amounts))
-        };
-        if let Some(found) = usual.and_then(timed) {
-            return Some(found);
-        }
-        let begins = if usual.is_some() { self.universe.begins() } else { Vec::new() };
-        for from in rates.into_iter().chain(begins) {
-            for step in 0..TIMES {
-                let now = from.saturating_add(step.saturating_mul(QUARTER_MICROS));
-                if !is_valued(now) || self.is_in_time(now) != Some(true) {
-                    continue;
-                }
-                match self.amounts(fees, now.div_euclid(1_000_000)) {
-                    Some(amounts) => return Some((StoreTime::of_micros(now), amounts)),
-                    None => break,
-                }
-            }
-        }
-        None
-    }
-
-    fn is_in_time(&self, now: i64) -> Option<bool> {
-        Some(self.universe.cells_at(now)?.iter().all(|(slot, cell)| self.point.region.has(*slot, *cell)))
+        let mut tried = BTreeSet::new();
+        self.universe.moments().iter().filter(|moment| moment.is_in(self.point.region)).find_map(|moment| {
+            let secs = moment.now.div_euclid(1_000_000);
+            let is_valued = (from..to).contains(&secs) && tried.insert(moment.period);
+            let amounts = if is_valued { self.amounts(fees, secs) } else { None };
+            Some((StoreTime::of_micros(moment.now), amounts?))
+        })
     }
 
     fn amounts(&self, fees: &Movement, now_secs: i64) -> Option<[Option<String>; 2]> {

@@ -1,7 +1,7 @@
 //! Searches all possible requests for one that fits a question, by dividing what is not yet decided.
 //!
-//! `Nothing` promises that there is none: if a part was left out, for the budget or because no payment could be written
-//! for it, the answer is `Unknown`.
+//! `Nothing` promises that there is none: each part was decided, or occurs at no time. If a part was left out for the
+//! budget, or no payment could be written that shows it, the answer is `Unknown`: a failed try proves nothing.
 
 use super::cells::{CellLiteral, Cells, Clause, Domain, Truth};
 use super::ground::Ground;
@@ -141,18 +141,19 @@ impl<'s> Search<'s> {
             if judged == Judged::No {
                 continue;
             }
+            if is_leaf && !self.universe.has_time(&part.domain) {
+                continue;
+            }
             let point = if is_leaf || attempts < MAX_GUESSES { self.point(&part, judge, budget) } else { None };
-            is_sure &= !is_leaf || point.is_some();
+            is_sure &= !is_leaf;
             if let Some(point) = point {
                 let region = if is_leaf { &part.domain } else { &point };
                 if let Some(found) = accept(&Point { cells: &point, region }) {
                     return SearchResult::One(found);
                 }
                 attempts = attempts.saturating_add(1);
-                if is_leaf {
-                    let (others, are_all) = self.around(&part, &point);
-                    is_sure &= are_all && attempts < MAX_ATTEMPTS;
-                    parts.extend(others.into_iter().filter(|_| attempts < MAX_ATTEMPTS));
+                if is_leaf && attempts < MAX_ATTEMPTS {
+                    parts.extend(self.around(&part, &point));
                 }
             }
             if is_leaf {
@@ -305,16 +306,12 @@ impl<'s> Search<'s> {
             .then_some(point.domain)
     }
 
-    /// Divides a part without its first request into pieces, and returns whether the pieces are complete. It varies
-    /// what writing a payment may fail for: assets, amounts, times, fields of the body.
-    fn around(&self, part: &SearchPart<'s>, point: &Domain) -> (Vec<SearchPart<'s>>, bool) {
-        let (mut pieces, mut are_all, mut rest) = (Vec::new(), true, part.clone());
+    /// Divides a part without its first request into pieces. It varies what writing a payment may fail for: assets,
+    /// amounts, times, fields of the body.
+    fn around(&self, part: &SearchPart<'s>, point: &Domain) -> Vec<SearchPart<'s>> {
+        let (mut pieces, mut rest) = (Vec::new(), part.clone());
         for ((variable, cells), slot) in self.universe.variables.iter().zip(&self.universe.slots) {
-            if rest.domain.is_one(*slot) {
-                continue;
-            }
-            if !is_fragile(variable) {
-                are_all = false;
+            if rest.domain.is_one(*slot) || !is_fragile(variable) {
                 continue;
             }
             let only = Cells::that(cells.len(), |cell| point.has(*slot, cell));
@@ -325,7 +322,7 @@ impl<'s> Search<'s> {
             rest.domain.keep(*slot, &only, true);
         }
         pieces.reverse();
-        (pieces, are_all)
+        pieces
     }
 }
 

@@ -14,6 +14,7 @@ mod scale;
 mod tables;
 mod world;
 mod world_fees;
+mod zones;
 
 /// The contract, whose swaps may have any further fields.
 fn files() -> SchemaFiles {

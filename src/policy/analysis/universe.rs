@@ -90,7 +90,9 @@ pub(super) struct Universe {
     pub zones: BTreeMap<String, TimeZone>,
     /// The seconds from which and to which the values of the currencies of all maxima hold.
     pub valued: (i64, i64),
-    /// The times that examples try first, once they are asked for.
+    /// The times in microseconds from which assets have another value.
+    pub valued_at: BTreeSet<i64>,
+    /// A time of each combination of dates, weekdays and hours, once they are asked for.
     pub moments: OnceCell<Vec<CellMoment>>,
 }
 
@@ -98,6 +100,8 @@ pub(super) struct Universe {
 #[derive(Debug)]
 pub(super) struct CellMoment {
     pub now: i64,
+    /// The number of the period in which the values of assets stay the same.
+    pub period: usize,
     pub cells: Vec<(CellSlot, usize)>,
 }
 
@@ -164,6 +168,7 @@ impl Universe {
         }
         let mut universe = made.finish(gathered.zones);
         universe.valued = names.valued;
+        universe.valued_at = times_of(valuation, names.valued);
         universe.own_wallets = own_wallets.iter().map(|name| (*name).to_owned()).collect();
         for cells in universe.named.values_mut() {
             let standing = |(name, stands): (&&str, &&str)| Some(((*name).to_owned(), *cells.get(*stands)?));
@@ -367,9 +372,15 @@ impl Making<'_> {
             own_wallets,
             zones,
             valued,
+            valued_at: BTreeSet::new(),
             moments,
         }
     }
+}
+
+/// Returns the times in microseconds from which assets, and maxima in a currency, have another value.
+fn times_of(valuation: &Valuation, (from, to): (i64, i64)) -> BTreeSet<i64> {
+    valuation.assets.rate_times().chain([from, to]).filter_map(|secs| secs.checked_mul(1_000_000)).collect()
 }
 
 /// Returns the cells for how long destinations are known: first for good, then for less and less long, then never.

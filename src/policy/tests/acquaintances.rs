@@ -5,7 +5,7 @@ use serde_json::json;
 use super::deciding::{USER, WALLET, decide_with, rule, rules};
 use super::language::{WORDS, all};
 use super::*;
-use crate::policy::fact_name;
+use crate::policy::{HoldCauses, fact_name};
 
 const HOUR: u64 = 3_600;
 
@@ -80,6 +80,76 @@ fn invariants_and_differences_see_the_cooldown() {
     assert!(found.to_string().contains("first paid less than 1 d ago"), "{found}");
     let found = difference(&read(&set), &read(&set.replace("24h", "48h")), &known);
     assert!(found.changes.iter().all(|change| !change.kind.loosens()), "{found}");
+}
+
+/// An added hold makes nothing known with fewer people than the rules about new destinations ask for.
+#[test]
+fn only_people_enough_for_every_cooldown_make_a_destination_known() {
+    let rule = |id: &str, effect: &str, approval: &str, when: &str| {
+        let approval = if effect == "hold" { format!("approval = \"{approval}\"\n") } else { String::new() };
+        format!("[[rule]]\nid = \"{id}\"\neffect = \"{effect}\"\n{approval}when = {{ op = \"createSwap\"{when} }}\n")
+    };
+    let limit = |id: &str, over: &str, when: &str| {
+        format!(
+            "[[limit]]\nid = \"{id}\"\nops = [\"createSwap\"]\nwindow = \"rolling 24h\"\nper = [\"environment\"]\nmax = \"1 call\"\n\
+             over = {over}\n{when}"
+        )
+    };
+    let new = ", destination = { new = true, cooldown = \"24h\" }";
+    let old = ", destination = { new = false, cooldown = \"24h\" }";
+    let on_new = "when = { destination = { new = true, cooldown = \"24h\" } }\n";
+    let (any, all) = (rule("any", "allow", "", ""), rule("all", "hold", "dual", new));
+    let weak = rule("weak", "hold", "one", new);
+    let other = rule("other", "hold", "one", "");
+    let table: [(&str, Vec<String>, &[&str], bool); 14] = [
+        ("one approval for all", vec![all.clone()], &["dual"], true),
+        ("nothing complete", vec![all.clone()], &[], false),
+        ("another hold with its own approval", vec![all.clone(), other.clone()], &["one"], false),
+        ("an added hold on new destinations", vec![all.clone(), weak.clone()], &["one"], false),
+        ("both approvals", vec![all.clone(), weak.clone()], &["one", "dual"], true),
+        ("no rule on new destinations", vec![other], &["one"], false),
+        ("a rule without a cool-down", vec![rule("all", "hold", "dual", ", destination.new = true")], &["dual"], false),
+        ("a rule in shadow mode", vec![all.clone(), weak.replace("when", "mode = \"shadow\"\nwhen")], &["dual"], true),
+        (
+            "a rule that denies",
+            vec![all.clone(), rule("no", "deny", "", &format!("{new}, amount = \"(500, inf) USD\""))],
+            &["dual"],
+            false,
+        ),
+        ("a rule that allows the known", vec![all.clone(), rule("old", "allow", "", old)], &["dual"], false),
+        (
+            "a limit that holds",
+            vec![all.clone(), limit("day", "\"hold\"\napproval = \"one\"", on_new)],
+            &["dual"],
+            false,
+        ),
+        (
+            "a limit whose approval is complete too",
+            vec![all.clone(), limit("day", "\"hold\"\napproval = \"one\"", on_new)],
+            &["dual", "one"],
+            true,
+        ),
+        ("a limit that denies", vec![all.clone(), limit("day", "\"deny\"", on_new)], &["dual"], false),
+        (
+            "a rule of the other environment",
+            vec![
+                all,
+                rule("no", "deny", "", &format!("{new}, environment = \"sandbox\", amount = \"(500, inf) USD\"")),
+            ],
+            &["dual"],
+            true,
+        ),
+    ];
+    let body =
+        json!({"requestId": "r-1", "source": {"amount": "5", "currency": "usdc"}, "destination": {"userId": USER}});
+    for (what, texts, complete, is_known) in table {
+        let rules = rules(&(any.clone() + &texts.concat()));
+        let paid = rules.facts_of(&[format!("user:{USER}")], known(Some(0)));
+        let verdict = decide_with(&rules, "createSwap", &body, &Facts { paid, ..Facts::default() });
+        let is_complete = |approval: &std::sync::Arc<str>| complete.contains(&&**approval);
+        let found = rules.makes_known(Environment::Production, &HoldCauses::of(&verdict), is_complete);
+        assert_eq!(found, is_known, "{what}");
+    }
 }
 
 /// One address on two chains may be two people's.

@@ -25,7 +25,7 @@ pub struct Booking {
     pub windows: Vec<BookedWindow>,
     /// The destinations that it pays, by their names in the index of paid ones.
     pub pays: Vec<String>,
-    /// Whether people approved it: then these destinations are known from its execution on.
+    /// Whether people approved these destinations: they are known from its execution on.
     pub is_approved: bool,
 }
 
@@ -47,7 +47,7 @@ impl Booking {
             units: reservation.units,
         };
         let windows = grounds.reserved().iter().map(booked).collect();
-        let (pays, is_approved) = (grounds.paid(class), grounds.is_approved());
+        let (pays, is_approved) = (grounds.paid(class), grounds.makes_known());
         Booking { holder: nonce.0.clone(), windows, pays, is_approved }
     }
 

@@ -42,6 +42,29 @@ fn a_probe_opens_no_destination_in_a_redis_either() {
     a_probe_opens_nothing(on_redis(gate(&Upstream::start(), &rules()), &redis, "a"));
 }
 
+/// What one person adds only asks more people: an approval by fewer than the rule on new destinations asks for makes none
+/// known, whether it is asked for by a limit or by a rule on new destinations.
+#[test]
+fn an_added_hold_with_fewer_people_makes_no_destination_known() {
+    let limit = "[[limit]]\nid = \"few\"\nops = [\"createSwap\"]\nwindow = \"rolling 1h\"\nper = [\"environment\"]\nmax = \"2 calls\"\n\
+                 over = \"hold\"\napproval = \"one\"\nwhen = { amount = \"(0, 10] USD\" }\n";
+    let rule = "[[rule]]\nid = \"smallest\"\neffect = \"hold\"\napproval = \"one\"\nwhen = { op = \"createSwap\", amount = \
+                \"(0, 10] USD\", destination = { new = true, cooldown = \"24h\" } }\n";
+    for (more, free) in [(limit, 2), (rule, 0)] {
+        let upstream = Upstream::start();
+        let gate = gate(&upstream, &format!("{}{more}", rules())).start();
+        for at in 0..free {
+            assert_eq!(told(&swap(&format!("free-{at}"), "1").send(gate.production())), "201 - executed");
+        }
+        let small = swap("small", "1");
+        let hold = small.send(gate.production()).json()["hold"].clone();
+        assert_eq!(say(&gate, "approve", &hold, "ops-1").status, 200);
+        assert_eq!(told(&answered(&gate, &small)), "201 - executed again");
+        let waits = swap("after", "90").send(gate.production());
+        assert_eq!((waits.status, waits.outcome()), (202, "held".to_owned()), "{waits}");
+    }
+}
+
 #[test]
 fn caller_approver_and_auditor_see_what_a_rule_is_for() {
     let upstream = Upstream::start();

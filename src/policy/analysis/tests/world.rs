@@ -336,6 +336,11 @@ fn bare_payment(operation: &str) -> Payment {
     }
 }
 
+/// The same, by somebody whom rules name.
+pub fn named(operation: &str, requester: &str) -> Payment {
+    Payment { requester: Some(requester.to_owned()), ..bare_payment(operation) }
+}
+
 /// The subject of one small world.
 pub struct AnalysisWorld {
     pub operation: &'static str,
