@@ -83,16 +83,10 @@ impl AnswerHead {
         for header in &*parsed.headers {
             let name = HeaderName::from_bytes(header.name.as_bytes())
                 .or_err(ErrorType::InvalidHTTPHeader, "the name of a header of upstream's")?;
-            match HeaderValue::from_maybe_shared(bytes.slice_ref(header.value)) {
-                Ok(value) => {
-                    headers.append(name, value);
-                }
-                Err(_) if name == CONTENT_LENGTH || name == TRANSFER_ENCODING || name == CONNECTION => {
-                    return Err(Error::explain(ErrorType::InvalidHTTPHeader, "a header that frames upstream's answer"));
-                }
-                // A value that spans lines is nothing that could be passed on.
-                Err(_) => {}
-            }
+            let value = HeaderValue::from_maybe_shared(bytes.slice_ref(header.value))
+                .or_else(|_| HeaderValue::from_bytes(&on_one_line(header.value)))
+                .or_err(ErrorType::InvalidHTTPHeader, "the value of a header of upstream's")?;
+            headers.append(name, value);
         }
         let goes_on = version == 1 && status != StatusCode::SWITCHING_PROTOCOLS && !names_close(&headers);
         Ok(AnswerHead { status, headers, goes_on })
@@ -122,6 +116,10 @@ impl AnswerHead {
             (Some(false), _) | (None, None) => AnswerPieces::until_closed(),
         })
     }
+}
+
+fn on_one_line(value: &[u8]) -> Vec<u8> {
+    value.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
 }
 
 fn names_close(headers: &HeaderMap) -> bool {

@@ -9,6 +9,7 @@ pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 pub const RESET: u8 = 3;
 pub const SETTINGS: u8 = 4;
+pub const WINDOW_UPDATE: u8 = 8;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 pub const CONTINUATION: u8 = 9;
