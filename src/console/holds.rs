@@ -133,7 +133,7 @@ async fn hold_json(server: &ConsoleServer, asked: &ActRequest) -> Result<Option<
     let inside = &server.inside;
     let Some((key, record, hold)) = find_hold(inside, asked).await? else { return Ok(None) };
     let viewer = HoldViewer::of(inside, &asked.person, &[key.environment]).await?;
-    let Some(view) = viewer.view(&key, &record, &hold) else { return Ok(None) };
+    let Some(view) = viewer.view(&key, &record, &hold).await? else { return Ok(None) };
     let shown = JudgedHold { json: viewer.details(&view).await?, earlier: view.earlier_query() };
     Ok(put_earlier(server, &asked.person, vec![shown]).await.pop())
 }

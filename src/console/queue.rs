@@ -268,7 +268,7 @@ impl Queue {
         if !is_shown || !self.page.state.is(&hold.state) || !self.filter.matches(&hold) {
             return Ok(None);
         }
-        let view = viewer.view(&key, &record, &hold);
+        let view = viewer.view(&key, &record, &hold).await?;
         let is_wanted = |view: &HoldView<'_>| {
             (!self.filter.mine || viewer.is_mine(view)) && self.filter.finds(&viewer.summary(view))
         };

@@ -106,13 +106,13 @@ async fn facts(
     environment: Environment,
     name: &str,
 ) -> Result<Option<RankFacts>, StoreFault> {
-    let Some((key, record, hold)) = read_hold(inside, environment, name).await? else { return Ok(None) };
-    let Some(view) = viewer.view(&key, &record, &hold) else { return Ok(None) };
-    let known = viewer.summary(&view).remove("destination").unwrap_or_default();
+    let Some((_, _, hold)) = read_hold(inside, environment, name).await? else { return Ok(None) };
+    let (value, known) = viewer.value_and_destination(environment, &hold);
+    let known = known.unwrap_or_default();
     let lists = known.get("lists").and_then(Value::as_array).into_iter().flatten();
     let words = lists.chain(known.get("name")).filter_map(Value::as_str).collect::<Vec<_>>();
     Ok(Some(RankFacts {
-        value: view.micro_usd(),
+        value,
         caller: hold.by.requester.as_deref().unwrap_or(&hold.by.subject).to_owned(),
         destination: words.join(" "),
     }))

@@ -16,7 +16,7 @@ use crate::base::normal::shown_wallet;
 use crate::catalog::Party;
 use crate::ledger::{Record, RecordKey, StoreFault, StoreTime};
 use crate::node::Snapshot;
-use crate::node::approve::asked_now;
+use crate::node::approve::needed_now;
 use crate::node::explain;
 use crate::node::explain::Forecast;
 use crate::policy::{Limit, ListNames, Policies, Progress, Reservation};
@@ -65,20 +65,37 @@ impl<'l> HoldViewer<'l> {
         Ok(HoldViewer { inside, person, snapshot: inside.in_force.now(), stand_ins })
     }
 
-    pub fn view<'s>(&'s self, key: &'s RecordKey, record: &'s Record, hold: &'s Hold) -> Option<HoldView<'s>> {
+    /// Returns a hold with the approvals that it needs now; `None` in an environment that is not shown.
+    pub async fn view<'s>(
+        &'s self,
+        key: &'s RecordKey,
+        record: &'s Record,
+        hold: &'s Hold,
+    ) -> Result<Option<HoldView<'s>>, StoreFault> {
         let policies = &*self.snapshot.policies;
-        let (stand_ins, now) = self.stand_ins.get(&key.environment)?;
+        let Some((stand_ins, now)) = self.stand_ins.get(&key.environment) else { return Ok(None) };
         let hearing = self.inside.node.hearing(key.environment, (&self.snapshot.catalog, policies), stand_ins, *now);
         let intent = read_again(&self.snapshot.catalog, key.environment, hold);
         let is_open = hold.state.is_open();
         let asked = match is_open {
-            true => asked_now(&self.inside.node, policies, hold, intent.as_ref()),
+            true => needed_now(&self.inside.node, policies, hold, intent.as_ref(), *now).await?.names,
             false => hold.asked.clone(),
         };
         let progress = progress(hold.fingerprint, &asked, policies, &hold.consent(&hearing));
         let stuck = if is_open { hearing.stuck(hold, &asked) } else { None };
         let value = intent.as_ref().and_then(|intent| value_of(policies, intent, *now));
-        Some(HoldView { hold, key, record, hearing, intent, asked, progress, stuck, value })
+        Ok(Some(HoldView { hold, key, record, hearing, intent, asked, progress, stuck, value }))
+    }
+
+    /// Returns the value of a held call now in micro-USD, and what is known of its destination.
+    pub fn value_and_destination(&self, environment: Environment, hold: &Hold) -> (Option<u64>, Option<Value>) {
+        let policies = &self.snapshot.policies;
+        let now = self.stand_ins.get(&environment).map(|(_, now)| *now);
+        let intent = read_again(&self.snapshot.catalog, environment, hold);
+        let value = intent.as_ref().zip(now).and_then(|(intent, now)| value_of(policies, intent, now));
+        let movement = intent.as_ref().and_then(Intent::movement);
+        let known = movement.map(|movement| known_destination(&policies.list_names, &movement.destination));
+        (value.map(MicroUsd::as_u64), known)
     }
 
     pub fn policies_version(&self) -> &str {
@@ -184,11 +201,6 @@ impl<'l> HoldViewer<'l> {
 }
 
 impl HoldView<'_> {
-    /// Returns the value of the call now in micro-USD.
-    pub fn micro_usd(&self) -> Option<u64> {
-        self.value.map(MicroUsd::as_u64)
-    }
-
     /// Returns which earlier payments speak for or against an open hold; `None` where its call states no amount or no
     /// destination.
     pub fn earlier_query(&self) -> Option<EarlierQuery> {

@@ -120,7 +120,7 @@ pub async fn expire(node: &Node, environment: Environment) -> Result<(), StoreFa
         match node.find_hold(&key).await {
             Ok(Some((record, hold))) => {
                 let here = Versioned { key: &key, version: record.version, at: record.at, value: &hold };
-                match node.decline(here, Declined { how: Decline::Expired, reason: None }, None, None).await {
+                match node.decline(here, Declined { how: Decline::Expired, reason: None }, None, Vec::new()).await {
                     Ok(_) => {}
                     Err(fault @ StoreFault::Broken(_)) => node.told_of(&fault),
                     Err(fault) => return Err(fault),
@@ -163,7 +163,7 @@ impl Releasing {
         let Some(intent) = read_again(&by.catalog, self.egress.environment, &hold) else {
             tracing::error!(hold = %id, "an approved call is blocked: today's contract has no such call, or its bytes are not those that were approved");
             let reason = Some("today's contract has no such call".to_owned());
-            node.decline(here, Declined { how: Decline::Blocked, reason }, None, None).await?;
+            node.decline(here, Declined { how: Decline::Blocked, reason }, None, Vec::new()).await?;
             return Ok(Released::Over);
         };
         self.decide_and_send(here, &record, &by, intent).await
@@ -187,8 +187,8 @@ impl Releasing {
         if !node.activations.is_in_force(self.egress.environment, policies.version()) {
             return Ok(Released::Stands);
         }
-        let (stand_ins, _) = node.stand_ins(self.egress.environment).await?;
-        let mut facts = node.facts(&intent, policies);
+        let (stand_ins, now) = node.stand_ins(self.egress.environment).await?;
+        let mut facts = node.stored_facts(&intent, policies, now).await?;
         let exchange = self.exchange(hold);
         let mut intent = intent;
         for _ in 0..DECISIONS {
@@ -200,13 +200,8 @@ impl Releasing {
             let consent = hold.consent(&hearing);
             let allowed = match decide_release(intent, policies, &facts, &consent) {
                 ReleaseDecision::Released(allowed) => allowed,
-                ReleaseDecision::Waits(progress) => {
-                    let asked = progress.into_iter().map(|one| one.name).collect();
-                    return self.reopened(here, hold::reopen(here, asked, &policies.rules, &node.id)).await;
-                }
-                ReleaseDecision::OtherCauses { asked, causes } => {
-                    let commit = hold::reopen_for_causes(here, asked, causes, &policies.rules, &node.id);
-                    return self.reopened(here, commit).await;
+                ReleaseDecision::Waits(unreached) => {
+                    return self.reopened(here, hold::reopen(here, unreached, &policies.rules, &node.id)).await;
                 }
                 ReleaseDecision::Denied(denied) if denied.is_for_a_full_window() => {
                     node.metrics.hold(self.egress.environment.as_str(), "full");
@@ -260,7 +255,8 @@ impl Releasing {
         Exchange { id: hold.trace.clone(), spans: Spans::named(traced, "release", self.egress.environment.as_str()) }
     }
 
-    /// Reopens a hold that needs more approvals by today's rules and limits.
+    /// Reopens a hold that needs more approvals by today's rules and limits. Where the decision assumed what is no longer so,
+    /// the hold stays approved and is decided on again, from the facts that the store has then.
     async fn reopened(&self, here: Versioned<'_, Hold>, commit: Option<Commit>) -> Result<Released, StoreFault> {
         if let Some(commit) = commit
             && self.node.commit(commit).await?.is_some()
@@ -271,6 +267,7 @@ impl Releasing {
         Ok(Released::Over)
     }
 
+    /// Ends a hold that today's rules deny; where they would no longer, it stays approved and is decided on again.
     async fn block(&self, here: Versioned<'_, Hold>, denied: &Denied) -> Result<Released, StoreFault> {
         let reasons = denied.grounds().verdict.reasons.iter();
         let told = reasons.map(|reason| match reason.cause.name() {
@@ -278,7 +275,7 @@ impl Releasing {
             None => reason.text.clone(),
         });
         let reason = Some(told.collect::<Vec<_>>().join("; "));
-        self.node.decline(here, Declined { how: Decline::Blocked, reason }, None, None).await?;
+        self.node.decline(here, Declined { how: Decline::Blocked, reason }, None, denied.grounds().guards()).await?;
         Ok(Released::Over)
     }
 }

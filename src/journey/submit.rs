@@ -203,7 +203,7 @@ async fn decided(
 ) -> Result<CommittedDecision, (NotBegun, Earlier)> {
     let (environment, operation) = (intent.environment(), intent.operation().clone());
     let (mut snapshot, mut again) = (snapshot.clone(), None);
-    let mut facts = node.facts(&intent, &snapshot.policies);
+    let mut facts = node.assumed_facts(&intent, &snapshot.policies);
     for _ in 0..DECISIONS {
         let deciding = exchange.spans.enter(Station::Decide);
         let decision = decide(intent, &snapshot.policies, &facts);
@@ -239,7 +239,7 @@ async fn decided(
                 let now = node.activations.look_again(environment, &snapshot).await;
                 let Some(now) = now else { return Err((NotBegun::OtherSet, earlier)) };
                 (snapshot, intent) = (now, back);
-                facts = node.facts(&intent, &snapshot.policies);
+                facts = node.assumed_facts(&intent, &snapshot.policies);
             }
             Err(Withdrawn { why: NotBegun::Raced, intent: Some(back) }) if again.is_some() => {
                 again = None;

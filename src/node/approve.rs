@@ -1,6 +1,5 @@
 //! Votes and remarks of people on holds: one function, whichever way they come.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::retry::Retry;
@@ -15,8 +14,8 @@ use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, Owner};
 use crate::stations::decide::{evaluate, progress};
 use crate::stations::hold::{
-    self, Hold, HoldNote, NONCE_BYTES, SeenHold, SentSignature, SignedVote, StandIns, Vote, VoteAction, VoteChallenge,
-    VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
+    self, Hold, HoldNote, NONCE_BYTES, NeededApprovals, SeenHold, SentSignature, SignedVote, StandIns, Vote,
+    VoteAction, VoteChallenge, VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
 };
 use crate::stations::reply::{HeldCall, Reply, held};
 
@@ -61,9 +60,10 @@ pub async fn vote(
         let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
         let here = Versioned { key, version: record.version, at: record.at, value: &hold };
         let intent = read_again(catalog, key.environment, &hold);
-        let asked = asked_now(node, policies, &hold, intent.as_ref());
+        let needed = needed_now(node, policies, &hold, intent.as_ref(), now).await?;
+        let asked = &needed.names;
         let hearing = node.hearing(key.environment, (catalog, policies), &stand_ins, now);
-        may_say((&hold, record.at), said.say, said.person, said.seen, &asked, &hearing).map_err(VoteError::Refused)?;
+        may_say((&hold, record.at), said.say, said.person, said.seen, asked, &hearing).map_err(VoteError::Refused)?;
         if is_its_vote(&hold, said) {
             // The same signature was taken before.
             return Ok(false);
@@ -78,10 +78,10 @@ pub async fn vote(
         let is_done = match said.say {
             VoteAction::Approve => {
                 let causes = hold.causes.digest();
-                let must_sign = hearing.must_sign(said.person, &asked);
+                let must_sign = hearing.must_sign(said.person, asked);
                 let (signed, steps) = signature(node, &hearing, policies.version(), here, said, must_sign).await?;
                 let vote = Vote { person: said.person.clone(), causes, comment: text, at: now, signed };
-                match approve(node, policies, here, (vote, steps), asked, &hearing).await? {
+                match approve(node, policies, here, (vote, steps), needed, &hearing).await? {
                     Some(is_done) => is_done,
                     None => return Ok(false),
                 }
@@ -98,7 +98,7 @@ pub async fn vote(
             VoteAction::Reject => {
                 let note = HoldNote { person: said.person.clone(), text: text.clone().unwrap_or_default(), at: now };
                 let declined = Declined { how: Decline::Rejected, reason: text };
-                node.decline(here, declined, Some(note), Some(guard)).await?
+                node.decline(here, declined, Some(note), vec![guard]).await?
             }
         };
         if is_done {
@@ -119,14 +119,14 @@ async fn approve(
     policies: &Policies,
     here: Versioned<'_, Hold>,
     (vote, steps): (Vote, Vec<Step>),
-    asked: BTreeSet<Arc<str>>,
+    needed: NeededApprovals,
     hearing: &VoteContext<'_>,
 ) -> Result<Option<bool>, StoreFault> {
     let mut with = here.value.clone();
     with.votes.retain(|before| !before.person.is_same_person(&vote.person));
     let has_agreed = with.votes.len() < here.value.votes.len();
     with.votes.push(vote.clone());
-    let progress_of = |hold: &Hold| progress(here.value.fingerprint, &asked, policies, &hold.consent(hearing));
+    let progress_of = |hold: &Hold| progress(here.value.fingerprint, &needed.names, policies, &hold.consent(hearing));
     let (before, then) = (progress_of(here.value), progress_of(&with));
     let complete = then.iter().all(Progress::is_reached) && here.value.state == hold::HoldState::Pending;
     // A signature makes a vote count that did not.
@@ -137,7 +137,7 @@ async fn approve(
     let voters = with.votes.iter().map(|vote| &vote.person);
     let guards = hearing.stand_ins.guards(here.key.environment, voters, hearing.now);
     let voice = hearing.voice(here.value, &vote.person);
-    let mut commit = hold::vote(here, vote, voice, complete, asked, &node.id);
+    let mut commit = hold::vote(here, vote, voice, complete, needed, &policies.rules, &node.id);
     commit.steps.extend(guards);
     commit.steps.extend(steps);
     Ok(Some(node.commit_lasting(commit).await?.is_some()))
@@ -207,7 +207,7 @@ pub async fn ask_for_signature(
     let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
     let here = Versioned { key, version: record.version, at: record.at, value: &hold };
     let intent = read_again(catalog, key.environment, &hold);
-    let approvals = asked_now(node, policies, &hold, intent.as_ref());
+    let NeededApprovals { names: approvals, guards } = needed_now(node, policies, &hold, intent.as_ref(), now).await?;
     let amounts = hold.stated_amounts(catalog, key.environment);
     let hearing = node.hearing(key.environment, (catalog, policies), &stand_ins, now);
     may_say((&hold, record.at), VoteAction::Approve, person, seen, &approvals, &hearing).map_err(VoteError::Refused)?;
@@ -220,22 +220,28 @@ pub async fn ask_for_signature(
     let policy = policies.version().to_owned();
     let challenge = VoteChallenge { nonce, version: record.version, approvals, amounts, policy };
     let statement = challenge.statement(hold.voted_call(&challenge.amounts), person, (key.environment, signing));
-    let recorded = node.commit_lasting(challenge.record(here, person, &node.id)).await?;
+    let mut commit = challenge.record(here, person, &node.id);
+    commit.steps.extend(guards);
+    let recorded = node.commit_lasting(commit).await?;
     if recorded.is_none() {
         return Err(VoteError::Store(StoreFault::Away("the challenge was not recorded".to_owned())));
     }
     Ok(AskedSignature { nonce: challenge.nonce, statement, rp_id: signing.rp_id.clone(), credentials })
 }
 
-/// Returns the approvals that the hold needs now: those that were asked for before, as far as the policies still define
-/// them, and those that today's rules ask for.
-pub fn asked_now(node: &Node, policies: &Policies, hold: &Hold, intent: Option<&Intent>) -> BTreeSet<Arc<str>> {
-    let today = intent.map(|intent| {
-        let decision = evaluate(intent, policies, &node.facts(intent, policies));
-        decision.verdict.approvals.clone()
-    });
-    let before = hold.asked.iter().filter(|name| policies.rules.approvals.contains_key(*name)).cloned();
-    before.chain(today.unwrap_or_default()).collect()
+/// Returns the approvals that the hold needs now, by the facts that the store has.
+pub async fn needed_now(
+    node: &Node,
+    policies: &Policies,
+    hold: &Hold,
+    intent: Option<&Intent>,
+    now: StoreTime,
+) -> Result<NeededApprovals, StoreFault> {
+    let today = match intent {
+        Some(intent) => Some(evaluate(intent, policies, &node.stored_facts(intent, policies, now).await?)),
+        None => None,
+    };
+    Ok(NeededApprovals::of(hold, &policies.rules, today.as_ref()))
 }
 
 /// Returns how many people have approved, for each approval of the hold.

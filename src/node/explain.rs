@@ -7,9 +7,9 @@ use super::Node;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::ledger::{Index, StoreFault, StoreTime, WindowKey};
-use crate::policy::{Facts, Limit, NearMiss, Policies, Reservation, TestRequest, Verdict, fact_parts};
+use crate::policy::{Facts, Limit, NearMiss, Policies, Reservation, TestRequest, Verdict};
 use crate::stations::check::Intent;
-use crate::stations::decide::{destinations, evaluate, paid_facts, paid_name};
+use crate::stations::decide::{destinations, evaluate, paid_name};
 
 /// The most windows that one answer reads.
 const MAX_WINDOWS: usize = 1_000;
@@ -37,7 +37,7 @@ pub async fn explain(
     let Some(destinations) = given.destinations(rules, catalog) else { return Ok(None) };
     let mut facts = Facts { now: given.now, ..Facts::default() };
     facts.paid = match by_store {
-        true => stored_facts(node, given.environment, rules.facts_about(&destinations), given.now).await?,
+        true => node.stored_paid(given.environment, rules.facts_about(&destinations), given.now).await?,
         false => rules.facts_of(&destinations, given.known),
     };
     let decide = |facts: &Facts| given.decide(rules, catalog, facts);
@@ -57,24 +57,6 @@ pub async fn explain(
     let again = if facts.exceeded.is_empty() { None } else { decide(&facts) };
     let (verdict, near) = again.unwrap_or((verdict, near));
     Ok(Some(ExplainedCall { verdict, near, counts, used }))
-}
-
-/// Returns the facts about destinations, as the store has them.
-async fn stored_facts(
-    node: &Node,
-    environment: Environment,
-    names: Vec<String>,
-    now: StoreTime,
-) -> Result<BTreeMap<String, bool>, StoreFault> {
-    let mut facts = BTreeMap::new();
-    for name in names {
-        let (destination, cooldown) = fact_parts(&name);
-        let index = if cooldown.is_zero() { Index::Paid } else { Index::Known };
-        let time = node.store.member(environment, index, &paid_name(destination)).await?;
-        let is_known = time.is_some_and(|time| cooldown.is_zero() || time <= now.minus(cooldown));
-        facts.insert(name, is_known);
-    }
-    Ok(facts)
 }
 
 /// Facts about a held call besides its own content.
@@ -103,9 +85,8 @@ pub async fn last_paid(
 
 pub async fn outlook(node: &Node, policies: &Policies, intent: &Intent) -> Result<Forecast, StoreFault> {
     let environment = intent.environment();
-    let mut facts = Facts { now: node.time().await?, ..Facts::default() };
     let paid = last_paid(node, policies, intent).await?;
-    facts.paid = stored_facts(node, environment, paid_facts(intent, policies), facts.now).await?;
+    let facts = node.stored_facts(intent, policies, node.time().await?).await?;
     let mut counts = Vec::new();
     for reservation in &evaluate(intent, policies, &facts).verdict.reservations {
         let used = node.store.used(environment, &reservation.window, reservation.span).await?;

@@ -10,9 +10,9 @@ use super::holds::key;
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Catalog;
 use crate::ledger::{Index, Kind, RecordKey, StoreFault, WindowKey};
-use crate::policy::{Facts, Limit, Policies};
+use crate::policy::{Limit, Policies};
 use crate::stations::claim::{Claim, ClaimState};
-use crate::stations::decide::{evaluate, paid_facts};
+use crate::stations::decide::evaluate;
 use crate::stations::hold::read_again;
 
 /// The most calls of a kind that are read.
@@ -84,9 +84,7 @@ async fn promised(
         // Reading a long body takes a while, in which calls go on.
         tokio::task::yield_now().await;
         let Some(intent) = read_again(catalog, environment, &hold) else { continue };
-        // Whether a destination was paid before changes no amount.
-        let paid = paid_facts(&intent, policies).into_iter().map(|name| (name, true)).collect();
-        let decision = evaluate(&intent, policies, &Facts { now, paid, ..Facts::default() });
+        let decision = evaluate(&intent, policies, &node.stored_facts(&intent, policies, now).await?);
         for reservation in &decision.verdict.reservations {
             let promised = all.entry(reservation.window.clone()).or_default();
             promised.pending = promised.pending.saturating_add(reservation.units);

@@ -1,25 +1,60 @@
-//! The facts of a decision: what this node knows without asking the store, and assumptions for the rest.
+//! The facts of a decision.
 //!
-//! Nothing is asked of the store before the commit. The commit guards each stored fact that a decision assumed. Where a
-//! fact is otherwise, the store answers with it, and the call is decided on again.
+//! A caller's write waits for nothing but its commit: what this node does not know, its decision assumes. The commit guards
+//! each stored fact that a decision assumed. Where a fact is otherwise, the store answers with it, and the call is decided on
+//! again.
+//!
+//! Every other decision, on a call that waits or for people to see, asks the store for each of them.
+
+use std::collections::BTreeMap;
 
 use super::Node;
 use crate::base::ids::Environment;
-use crate::ledger::{StoreFault, StoreTime};
+use crate::ledger::{Index, StoreFault, StoreTime};
 use crate::policy::{Facts, Policies, fact_parts};
 use crate::stations::check::Intent;
 use crate::stations::claim::FactCorrection;
 use crate::stations::decide::{paid_facts, paid_name};
 
 impl Node {
-    /// Returns the facts for a write before its decision.
-    pub fn facts(&self, intent: &Intent, policies: &Policies) -> Facts {
+    /// Returns the facts for a caller's write before its decision: a destination that this node does not know to be paid
+    /// is assumed to be new. Only a commit that guards the facts may act on such a decision.
+    pub fn assumed_facts(&self, intent: &Intent, policies: &Policies) -> Facts {
         let environment = intent.environment();
         let paid = paid_facts(intent, policies).into_iter().map(|fact| {
             let was_paid = self.heard.was_paid(environment, paid_name(&fact));
             (fact, was_paid)
         });
         Facts { now: self.about_now(), paid: paid.collect(), ..Facts::default() }
+    }
+
+    /// Returns the facts for a decision at this time, as the store has them.
+    pub async fn stored_facts(
+        &self,
+        intent: &Intent,
+        policies: &Policies,
+        now: StoreTime,
+    ) -> Result<Facts, StoreFault> {
+        let paid = self.stored_paid(intent.environment(), paid_facts(intent, policies), now).await?;
+        Ok(Facts { now, paid, ..Facts::default() })
+    }
+
+    /// Returns these facts about destinations at a time, as the store has them.
+    pub(super) async fn stored_paid(
+        &self,
+        environment: Environment,
+        names: Vec<String>,
+        now: StoreTime,
+    ) -> Result<BTreeMap<String, bool>, StoreFault> {
+        let mut facts = BTreeMap::new();
+        for fact in names {
+            let (destination, cooldown) = fact_parts(&fact);
+            let index = if cooldown.is_zero() { Index::Paid } else { Index::Known };
+            let time = self.store.member(environment, index, &paid_name(destination)).await?;
+            let is_known = time.is_some_and(|time| cooldown.is_zero() || time <= now.minus(cooldown));
+            facts.insert(fact, is_known);
+        }
+        Ok(facts)
     }
 
     /// Returns the facts for a read, which is decided without the store.

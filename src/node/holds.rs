@@ -135,14 +135,14 @@ impl Node {
         Ok(hold::approve_again(here, now).ok())
     }
 
-    /// Ends a hold for this reason. `guard` is of what somebody asked for. Returns `false` where something else happened to it
+    /// Ends a hold for this reason. The guards are of what somebody asked for, or of what a decision assumed. Returns `false` where something else happened to it
     /// meanwhile.
     pub async fn decline(
         &self,
         here: Versioned<'_, Hold>,
         declined: Declined,
         said: Option<HoldNote>,
-        guard: Option<Step>,
+        guards: Vec<Step>,
     ) -> Result<bool, StoreFault> {
         let Some((key, record, claim)) = self.claim_of(here.key.environment, here.value).await? else {
             self.end_orphan(here).await?;
@@ -153,7 +153,7 @@ impl Node {
         let commit = hold::decline(here, of_claim, declined, said, &self.id, &self.terms);
         let is_done = match commit {
             Some(mut commit) => {
-                commit.steps.extend(guard);
+                commit.steps.extend(guards);
                 self.commit(commit).await?.is_some()
             }
             None => false,
@@ -254,7 +254,7 @@ impl Node {
             let here = Versioned { key, version: record.version, at: record.at, value: &hold };
             let declined = Declined { how: Decline::Cancelled, reason: None };
             let guard = self.lasting(key.environment).await?;
-            if self.decline(here, declined, None, Some(guard)).await? {
+            if self.decline(here, declined, None, vec![guard]).await? {
                 return Ok(Some(Cancelled::Now));
             }
             retry.conflict().await?;

@@ -74,14 +74,20 @@ pub struct Consent {
 #[derive(Debug)]
 pub enum ReleaseDecision {
     Released(Allowed),
-    /// More approvals, or other people, are needed.
-    Waits(Vec<Progress>),
-    /// Rules or limits hold it that its voters were not shown, or larger figures: it needs the approvals again.
-    OtherCauses {
-        asked: BTreeSet<Arc<str>>,
-        causes: HoldCauses,
-    },
+    /// It needs approvals that it does not have.
+    Waits(Unreached),
     Denied(Denied),
+}
+
+/// A held call that needs more approvals by the rules of today.
+#[derive(Debug)]
+pub struct Unreached {
+    grounds: Grounds,
+    /// The approvals that it needs.
+    pub asked: BTreeSet<Arc<str>>,
+    /// Rules or limits that its voters were not shown, or larger figures: then it needs all approvals again. Without them,
+    /// more approvals, or other people, are needed.
+    pub other_causes: Option<HoldCauses>,
 }
 
 /// The verdict of a decision, and the stored facts that it assumed.
@@ -149,16 +155,16 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
     };
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
     let causes = HoldCauses::of(&grounds.verdict);
+    let asked: BTreeSet<Arc<str>> = progress.iter().map(|one| one.name.clone()).collect();
     if !consent.causes.cover(&causes) && consent.fingerprint == intent.fingerprint() {
-        let asked = progress.into_iter().map(|one| one.name).collect();
-        return ReleaseDecision::OtherCauses { asked, causes };
+        return ReleaseDecision::Waits(Unreached { grounds, asked, other_causes: Some(causes) });
     }
     let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
     let are_enough = progress.iter().all(Progress::is_reached) && grounds.verdict.approvals.iter().all(is_known);
     if !are_enough || consent.fingerprint != intent.fingerprint() {
-        return ReleaseDecision::Waits(progress);
+        return ReleaseDecision::Waits(Unreached { grounds, asked, other_causes: None });
     }
-    grounds.reached = progress.into_iter().map(|one| one.name).collect();
+    grounds.reached = asked;
     let is_complete = |approval: &Arc<str>| {
         let progress = self::progress(intent.fingerprint(), &[approval.clone()].into(), policies, consent);
         progress.iter().any(|one| one.name == *approval && one.is_reached())
@@ -272,6 +278,12 @@ impl Held {
     }
 }
 
+impl Unreached {
+    pub fn grounds(&self) -> &Grounds {
+        &self.grounds
+    }
+}
+
 impl Denied {
     pub fn intent(&self) -> &Intent {
         &self.intent
@@ -301,6 +313,11 @@ impl Denied {
 }
 
 impl Grounds {
+    /// The assumed time of the store.
+    pub fn now(&self) -> StoreTime {
+        self.now
+    }
+
     /// The assumed facts, as guards of a commit.
     pub fn guards(&self) -> Vec<Step> {
         let guard = |(name, is_known): (&String, &bool)| {

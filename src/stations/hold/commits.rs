@@ -9,13 +9,14 @@ use http::header::HeaderMap;
 use super::room::{self, HoldRoom, HoldUse};
 use super::state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 use super::stored_form::encode_hold;
+use super::voting::NeededApprovals;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{HoldId, TraceId};
 use crate::base::keyed::OperandKey;
 use crate::ledger::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step, StoreTime, Versioned};
 use crate::policy::{HoldCauses, Rules};
 use crate::stations::claim::{self, Claim, Decline, Declined, Freeze, Owner, SentRequest, Terms};
-use crate::stations::decide::Held;
+use crate::stations::decide::{Held, Unreached};
 
 /// The pause before a call that was certainly not sent is tried again; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -45,6 +46,16 @@ impl Versioned<'_, Hold> {
             entries.remove(1);
         }
         Hold { created: Some(self.value.created(self.at)), entries, ..self.value.clone() }
+    }
+
+    /// The hold as it is with these approvals, asked for at this time. The time of an approval counts from when it is first
+    /// asked for; whatever is asked for later, people never have longer than before.
+    fn asking(&self, asked: BTreeSet<Arc<str>>, rules: &Rules, now: StoreTime) -> Hold {
+        let waited = now.since(self.value.created(self.at));
+        let ends =
+            shortest(asked.difference(&self.value.asked), rules).map(|time| whole_secs(waited.saturating_add(time)));
+        let lasts = ends.map_or(self.value.lasts, |ends| ends.min(self.value.lasts));
+        Hold { lasts, asked, ..self.next() }
     }
 
     fn replace(&self, hold: &Hold, keep: Keep) -> Step {
@@ -84,7 +95,7 @@ pub fn hold(
         headers: headers.clone(),
         trace: trace.clone(),
         causes: HoldCauses::of(&grounds.verdict),
-        lasts: shortest(&asked, rules),
+        lasts: shortest(asked.iter(), rules).unwrap_or_default(),
         asked,
         votes: Vec::new(),
         notes: Vec::new(),
@@ -107,16 +118,18 @@ pub fn hold(
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// Records a vote, for these members. `complete`: this vote completes every approval.
+/// Records a vote, for these members. `complete`: this vote completes every approval that is needed.
 pub fn vote(
     here: Versioned<'_, Hold>,
     vote: Vote,
     voice: BTreeSet<String>,
     complete: bool,
-    asked: BTreeSet<Arc<str>>,
+    needed: NeededApprovals,
+    rules: &Rules,
     node: &NodeId,
 ) -> Commit {
-    let mut hold = Hold { asked, ..here.next() };
+    let mut hold = here.asking(needed.names, rules, vote.at);
+    let left = hold.deadline(here.at).since(vote.at);
     let entry = entry(EntryKind::Voted, here).by(&vote.person.issuer, &vote.person.subject).with("complete", complete);
     let entry = entry
         .with("comment", vote.comment.clone())
@@ -129,6 +142,10 @@ pub fn vote(
     hold.votes.retain(|before| !before.person.is_same_person(&vote.person));
     hold.votes.push(vote);
     let mut steps = vec![Step::Before(here.deadline())];
+    steps.extend(needed.guards);
+    if hold.lasts != here.value.lasts {
+        steps.push(Step::IndexAdd { index: Index::Held, member: hold.id.to_string(), due: left });
+    }
     if complete && let Ok(state) = after(&hold.state, HoldEvent::Completed, None) {
         hold.state = state;
         steps.push(Step::IndexAdd { index: Index::Approved, member: hold.id.to_string(), due: Duration::ZERO });
@@ -261,33 +278,27 @@ pub fn approve_again(here: Versioned<'_, Hold>, now: StoreTime) -> Result<Vec<St
     ])
 }
 
-/// Reopens a hold that needs more approvals.
-pub fn reopen(here: Versioned<'_, Hold>, asked: BTreeSet<Arc<str>>, rules: &Rules, node: &NodeId) -> Option<Commit> {
+/// Reopens a hold that needs more approvals. Votes do not count for causes that their voters were not shown: everybody votes
+/// again. Guarded by the facts of the decision.
+pub fn reopen(here: Versioned<'_, Hold>, unreached: Unreached, rules: &Rules, node: &NodeId) -> Option<Commit> {
+    let now = unreached.grounds().now();
+    let mut steps = vec![Step::Before(here.deadline())];
+    steps.extend(unreached.grounds().guards());
     let state = after(&here.value.state, HoldEvent::Reopened, None).ok()?;
-    let hold = Hold { state, lasts: here.value.lasts.min(shortest(&asked, rules)), asked, ..here.next() };
+    let mut hold = Hold { state, ..here.asking(unreached.asked, rules, now) };
+    if let Some(causes) = unreached.other_causes {
+        hold.causes = hold.causes.and(causes);
+        hold.votes.clear();
+    }
     let names: Vec<&str> = hold.asked.iter().map(|name| &**name).collect();
     let entry = entry(EntryKind::Reopened, here).with("approvals", names).with("causes", hold.causes.to_json());
-    let due = hold.deadline(here.at).since(here.at);
-    let steps = vec![
-        Step::Before(here.deadline()),
+    let left = hold.deadline(here.at).since(now);
+    steps.extend([
         here.replace(&hold, Keep::Forever),
         Step::IndexRemove { index: Index::Approved, member: hold.id.to_string() },
-        Step::IndexAdd { index: Index::Held, member: hold.id.to_string(), due },
-    ];
+        Step::IndexAdd { index: Index::Held, member: hold.id.to_string(), due: left },
+    ]);
     Some(here.commit(steps, &entry, node))
-}
-
-/// Reopens a hold for causes that its voters were not shown: their votes do not count for these, and everybody votes
-/// again.
-pub fn reopen_for_causes(
-    here: Versioned<'_, Hold>,
-    asked: BTreeSet<Arc<str>>,
-    causes: HoldCauses,
-    rules: &Rules,
-    node: &NodeId,
-) -> Option<Commit> {
-    let value = &Hold { causes: here.value.causes.and(causes), votes: Vec::new(), ..here.value.clone() };
-    reopen(Versioned { value, ..here }, asked, rules, node)
 }
 
 /// Records the reminder; `None` where it was sent before, or nothing is left to decide.
@@ -300,10 +311,14 @@ pub fn remind(here: Versioned<'_, Hold>, node: &NodeId) -> Option<Commit> {
     Some(here.commit(steps, &entry(EntryKind::Reminded, here), node))
 }
 
-/// The shortest deadline of these approvals.
-fn shortest(asked: &BTreeSet<Arc<str>>, rules: &Rules) -> Duration {
-    let expires = asked.iter().filter_map(|name| rules.approvals.get(name)).map(|approval| approval.expires);
-    expires.min().unwrap_or_default()
+/// The shortest time of these approvals.
+fn shortest<'a>(asked: impl Iterator<Item = &'a Arc<str>>, rules: &Rules) -> Option<Duration> {
+    asked.filter_map(|name| rules.approvals.get(name)).map(|approval| approval.expires).min()
+}
+
+/// Records have whole seconds: nobody has less time for that.
+fn whole_secs(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)))
 }
 
 /// The steps by which a hold is no longer open: it leaves the indexes of open holds, and gives its place back.

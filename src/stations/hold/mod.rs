@@ -31,8 +31,7 @@ mod stored_form;
 
 pub use amounts::SignedAmounts;
 pub use commits::{
-    approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, reopen_for_causes,
-    vote, withdraw,
+    approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, vote, withdraw,
 };
 pub use owners::{Owners, member_of};
 pub use rebuild::{read_again, read_bytes};
@@ -45,7 +44,7 @@ pub use stand_ins::{StandIn, StandInError, StandIns};
 pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 pub use stored_form::{UnreadableHold, decode_hold, encode_hold};
 pub use summary::in_words;
-pub use voting::{SeenHold, Stuck, VoteAction, VoteContext, VoteRefusal, may_say};
+pub use voting::{NeededApprovals, SeenHold, Stuck, VoteAction, VoteContext, VoteRefusal, may_say};
 
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,7 @@ use crate::stations::claim::{Decline, Declined, Owner, SentRequest, Terms};
 use crate::stations::decide::{Consent, evaluate};
 
 mod release;
+mod reopened;
 mod signed;
 
 const RULES: &str = r#"
@@ -375,10 +376,8 @@ fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
     let here = Versioned { key: &key, version: Number::new(3), at: StoreTime::of_micros(1_000_000), value: &hold };
     let deadline = StoreTime::of_micros(1_000_000).plus(hold.lasts);
     let before = vec![Step::Before(deadline)];
-    assert_eq!(
-        guards(&vote(here, vote_of("people", "ops-1"), BTreeSet::new(), false, hold.asked.clone(), &node)),
-        before
-    );
+    let (needed, rules) = (NeededApprovals { names: hold.asked.clone(), guards: Vec::new() }, policies(RULES).rules);
+    assert_eq!(guards(&vote(here, vote_of("people", "ops-1"), BTreeSet::new(), false, needed, &rules, &node)), before);
     assert!(withdraw(here, &person("people", "ops-1"), &node).is_none(), "there is no vote");
     let approved = Hold { state: HoldState::Approved, created: Some(StoreTime::of_micros(1_000_000)), ..hold.clone() };
     // However often it was written since.

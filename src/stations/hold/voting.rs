@@ -10,10 +10,10 @@ use super::state::{Hold, Vote};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::ledger::StoreTime;
+use crate::ledger::{Step, StoreTime};
 use crate::policy::{Rules, Voices, each_alone};
 use crate::stations::claim::Owner;
-use crate::stations::decide::Consent;
+use crate::stations::decide::{Consent, Grounds};
 
 /// An action on a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,25 @@ pub enum VoteRefusal {
 pub struct SeenHold {
     pub fingerprint: Option<Fingerprint>,
     pub causes: Option<Fingerprint>,
+}
+
+/// The approvals that a hold needs now.
+#[derive(Clone, Debug)]
+pub struct NeededApprovals {
+    pub names: BTreeSet<Arc<str>>,
+    /// The guards of the stored facts by which today's rules ask for them: a commit that writes them down has these.
+    pub guards: Vec<Step>,
+}
+
+impl NeededApprovals {
+    /// Those that were asked for before, as far as the policies still define them, and those that today's rules ask for;
+    /// `today` is `None` where today's contract has no such call.
+    pub fn of(hold: &Hold, rules: &Rules, today: Option<&Grounds>) -> NeededApprovals {
+        let before = hold.asked.iter().filter(|name| rules.approvals.contains_key(*name));
+        let of_today = today.into_iter().flat_map(|grounds| &grounds.verdict.approvals);
+        let guards = today.map(Grounds::guards).unwrap_or_default();
+        NeededApprovals { names: before.chain(of_today).cloned().collect(), guards }
+    }
 }
 
 /// The most votes and remarks of one hold.

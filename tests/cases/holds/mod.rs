@@ -6,6 +6,7 @@ mod believed_sets;
 mod callers;
 mod judging;
 mod key_recovery;
+mod known_elsewhere;
 mod look_alikes;
 mod newcomers;
 mod ordered;

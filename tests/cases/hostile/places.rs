@@ -241,7 +241,7 @@ fn a_connection_keeps_counting_the_streams_that_it_had_at_once() {
 #[test]
 fn answers_that_are_not_taken_are_counted() {
     let upstream = Upstream::start();
-    upstream.otherwise(Act::json(200, json!({ "records": [], "nextCursor": "x".repeat(56 * KIB) }).to_string()));
+    upstream.always(Act::json(200, json!({ "records": [], "nextCursor": "x".repeat(56 * KIB) }).to_string()));
     let gate = gate(&upstream, 4096 * KIB).start();
     let wide = [frame(SETTINGS, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(WINDOW_UPDATE, 0, 0, &[63, 0, 0, 0])].concat();
     let mut line = Line::tls_from(ATTACKER, gate.production(), b"h2");

@@ -19,8 +19,8 @@ pub(super) fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) 
             assert_eq!(told, expected);
             max.map_or("released".to_owned(), |max| format!("up to {max}"))
         }
+        ReleaseDecision::Waits(unreached) if unreached.other_causes.is_some() => "other causes".to_owned(),
         ReleaseDecision::Waits(_) => "waits".to_owned(),
-        ReleaseDecision::OtherCauses { .. } => "other causes".to_owned(),
         ReleaseDecision::Denied(denied) if denied.is_for_a_full_window() => "full".to_owned(),
         ReleaseDecision::Denied(_) => "denied".to_owned(),
     }
