@@ -22,7 +22,7 @@ use crate::node::hindsight::Hindsight;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 /// The most bytes of all texts together: their analysis takes memory and a core beside payments.
-const MAX_TEXT_BYTES: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// How long a trial waits for its turn.
 const TURN_WAIT: Duration = Duration::from_secs(5);
 

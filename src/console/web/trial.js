@@ -29,7 +29,7 @@ export function trialSection(app) {
     { class: "card", "aria-labelledby": "trial" },
     h("h2", { id: "trial" }, "Try a set"),
     h("p", { class: "muted" }, "Compares it with the rules in force. Nothing comes into force, and nothing is kept."),
-    field("Policy files", files, "All `.toml` files of a set together, at most 64 KiB."),
+    field("Policy files", files, "All `.toml` files of a set together, at most 32 KiB."),
     result,
   );
 }
