@@ -56,8 +56,18 @@ struct MomentSearch<'s> {
     cuts: BTreeSet<i64>,
     moments: Vec<CellMoment>,
     seen: HashSet<(usize, Vec<usize>)>,
-    /// The stretches of time that were walked: the offsets and dates of each, its begin in the week, and its length.
-    walked: HashSet<(Vec<i64>, Vec<usize>, usize, i64, i64)>,
+    walked: HashSet<StretchKey>,
+}
+
+/// A stretch of time in which offsets, dates and values stay the same; two with one key have the same combinations.
+#[derive(PartialEq, Eq, Hash)]
+struct StretchKey {
+    /// How far each zone is ahead of UTC, in seconds.
+    offsets: Vec<i64>,
+    dates: Vec<usize>,
+    period: usize,
+    in_week: i64,
+    length: i64,
 }
 
 impl MomentSearch<'_> {
@@ -85,7 +95,8 @@ impl MomentSearch<'_> {
         let offsets: Vec<i64> = zones.map(|zone| i64::from(zone.to_offset(local).seconds())).collect();
         let dates = self.universe.date_cells_at(begin)?;
         let period = self.universe.period(begin);
-        if !self.walked.insert((offsets.clone(), dates, period, begin.rem_euclid(WEEK_MICROS), length)) {
+        let in_week = begin.rem_euclid(WEEK_MICROS);
+        if !self.walked.insert(StretchKey { offsets: offsets.clone(), dates, period, in_week, length }) {
             return None;
         }
         let mut now = begin;
