@@ -19,6 +19,7 @@ pub mod shape;
 pub mod shared;
 #[path = "../../src/base/webauthn/tests/soft_key.rs"]
 pub mod soft_key;
+pub mod slow_names;
 pub mod split;
 pub mod terminal;
 pub mod tls;
