@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::descriptor_limit::too_few_descriptors;
 use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
 use super::secret_contents::secret_contents;
@@ -70,7 +71,9 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
             let shared = shared_request_ids(&loaded, &sources.config_file());
             let other_key = other_seal_key(&loaded.config, &sources.config_file());
             let nobody = nobody_to_act(&loaded.config, &sources.config_file());
-            loaded.warnings.into_iter().chain(nobody).chain(odd).chain(exposed).chain(shared).chain(other_key).collect()
+            let descriptors = too_few_descriptors(&loaded.config, &sources.config_file());
+            let of_config = loaded.warnings.into_iter().chain(nobody).chain(descriptors);
+            of_config.chain(odd).chain(exposed).chain(shared).chain(other_key).collect()
         }
         Err(findings) => findings,
     }

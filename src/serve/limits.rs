@@ -18,8 +18,6 @@ use crate::telemetry::Metrics;
 const MAX_RESET_STREAMS: usize = 20;
 /// Per HTTP/2 connection: how many streams may be reset for the client's errors before the connection is closed.
 const MAX_ERROR_STREAMS: usize = 100;
-/// The most connections of the console, and of the probes.
-const MAX_SIDE_CONNECTIONS: usize = 512;
 /// Per HTTP/2 stream: how many bytes of an answer are buffered while the client does not read.
 const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -47,18 +45,13 @@ pub(super) fn guard(listener: &'static str, config: &Config, metrics: &Metrics) 
     Arc::new(Guard { listener, bounds, metrics: metrics.clone(), buffered })
 }
 
-pub(super) fn connection_limits(config: &Config) -> ConnectionLimits {
+/// Returns the limits of a listener that may have so many connections.
+pub(super) fn connection_limits(config: &Config, all: usize) -> ConnectionLimits {
     ConnectionLimits {
-        all: config.limits.connections,
+        all,
         of_one_peer: config.limits.connections_per_peer,
         handshake_time: config.timeouts.client_handshake,
     }
-}
-
-/// Returns the limits of a listener that serves no calls.
-pub(super) fn side_limits(config: &Config) -> ConnectionLimits {
-    let limits = connection_limits(config);
-    ConnectionLimits { all: limits.all.min(MAX_SIDE_CONNECTIONS), ..limits }
 }
 
 /// Sets the engine's own limits: requests per connection, and the limits of HTTP/2.

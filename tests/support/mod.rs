@@ -7,6 +7,7 @@ pub mod call;
 pub mod canary;
 pub mod caller;
 pub mod clock;
+pub mod command;
 pub mod cluster;
 pub mod counted_disk;
 pub mod false_clock;
