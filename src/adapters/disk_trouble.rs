@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// `EIO`: the device does not read or write. The kind of this error has no name.
 const DEVICE: i32 = 5;
+/// `ENFILE` and `EMFILE`: the machine, or this process, has no file descriptor left. Their kind has no name.
+const NO_DESCRIPTORS: [i32; 2] = [23, 24];
 /// How many bytes a disk must accept before it counts as having room again.
 const ROOM: usize = 1 << 20;
 const ROOM_FILE: &str = "room.probe";
@@ -28,6 +30,11 @@ pub fn is_trouble(error: &io::Error) -> bool {
             | ErrorKind::NotConnected
             | ErrorKind::OutOfMemory
     ) || error.kind() == unnamed
+}
+
+/// Whether a file could not be opened because no file descriptor is left: this says nothing of the file.
+pub fn lacks_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| NO_DESCRIPTORS.contains(&code))
 }
 
 /// Checks whether the disk of a folder takes writes, and has room.
@@ -58,6 +65,11 @@ mod tests {
             assert!(is_trouble(&error), "{error}");
             assert!(is_trouble(&io::Error::new(error.kind(), format!("`somewhere`: {error}"))), "{error}");
         }
+        for code in NO_DESCRIPTORS {
+            let error = io::Error::from_raw_os_error(code);
+            assert!(is_trouble(&error) && lacks_descriptors(&error), "{error}");
+        }
+        assert!(!lacks_descriptors(&io::Error::from_raw_os_error(DEVICE)));
         for code in [DENIED, MISSING, NO_FOLDER] {
             assert!(!is_trouble(&io::Error::from_raw_os_error(code)));
         }

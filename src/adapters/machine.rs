@@ -1,4 +1,4 @@
-//! The resources that this process uses, as Linux reports them, zero where it does not; and its core dumps.
+//! The resources that this process uses, as Linux reports them, zero where it does not; its core dumps, and its file descriptors.
 
 use std::fs;
 use std::io;
@@ -7,9 +7,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::fs::{statfs, statvfs};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::disk_trouble::lacks_descriptors;
 use crate::telemetry::Usage;
 
 /// The limits that forbid core dumps, the first that is allowed. Linux takes 1 as "no dump, not even for a program that
@@ -29,6 +30,40 @@ pub fn forbid_core_dumps() -> io::Result<()> {
         }
     }
     forbidden.map_err(io::Error::from)
+}
+
+/// How many file descriptors this process may have: now, and if it asks for more.
+#[derive(Clone, Copy, Debug)]
+pub struct FileLimits {
+    pub current: u64,
+    pub maximum: u64,
+}
+
+impl FileLimits {
+    pub fn of_process() -> FileLimits {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        FileLimits { current: current.unwrap_or(u64::MAX), maximum: maximum.unwrap_or(u64::MAX) }
+    }
+}
+
+/// Has this process get so many file descriptors, as far as it may; it never gives any up.
+pub fn raise_file_limit(wanted: usize) -> io::Result<FileLimits> {
+    let limits = FileLimits::of_process();
+    let raised = limits.maximum.min(wanted as u64);
+    if raised <= limits.current {
+        return Ok(limits);
+    }
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum })?;
+    Ok(FileLimits { current: raised, ..limits })
+}
+
+/// Fails where this process, or the machine, has no file descriptor left.
+pub fn has_descriptors() -> io::Result<()> {
+    match fs::File::open("/") {
+        Err(error) if lacks_descriptors(&error) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// The space of the file system that has a folder.

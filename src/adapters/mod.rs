@@ -10,6 +10,7 @@ pub mod heard_dates;
 pub mod inherited_sockets;
 pub mod identity;
 pub mod machine;
+pub mod names;
 pub mod offline_key;
 pub mod opening;
 pub mod otlp;

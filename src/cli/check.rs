@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::descriptor_limit::too_few_descriptors;
 use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
 use super::secret_contents::secret_contents;
@@ -72,8 +73,9 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
             let other_key = other_seal_key(&loaded.config, &sources.config_file());
             let nobody = nobody_to_act(&loaded.config, &sources.config_file());
             let unfit = unfit_settings(&loaded, &sources.config_file());
-            let findings = loaded.warnings.into_iter().chain(nobody).chain(unfit).chain(odd).chain(exposed);
-            findings.chain(shared).chain(other_key).collect()
+            let descriptors = too_few_descriptors(&loaded.config, &sources.config_file());
+            let of_config = loaded.warnings.into_iter().chain(nobody).chain(unfit).chain(descriptors);
+            of_config.chain(odd).chain(exposed).chain(shared).chain(other_key).collect()
         }
         Err(findings) => findings,
     }

@@ -13,6 +13,7 @@ mod conformance;
 mod console;
 mod create_store;
 mod demo;
+mod descriptor_limit;
 mod doctor;
 mod examples;
 mod exposed_files;

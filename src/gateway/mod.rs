@@ -102,7 +102,8 @@ pub struct Gate {
 #[derive(Debug)]
 pub struct Ctx {
     watch: Stopwatch,
-    _open: TaskTrackerToken,
+    /// An orderly end waits for the request; not for one that is only refused.
+    _waited_for: Option<TaskTrackerToken>,
     trace: Option<TraceId>,
     spans: Spans,
     operation: Option<Arc<Operation>>,
@@ -140,7 +141,7 @@ impl ProxyHttp for Gate {
         self.metrics.started();
         Ctx {
             watch: Stopwatch::start(),
-            _open: self.requests.token(),
+            _waited_for: (*self.phase.borrow() < Phase::Refusing).then(|| self.requests.token()),
             trace: None,
             spans: Spans::default(),
             operation: None,

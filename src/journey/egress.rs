@@ -19,9 +19,6 @@ use crate::stations::forward::{Cleared, Outgoing, Sent, UpstreamOrigin, outgoing
 use crate::stations::refusal::ProofTerms;
 use crate::telemetry::Metrics;
 
-/// The least room for late answers of an environment.
-const LEAST_LATE_ANSWERS: usize = 1_024;
-
 /// The way to upstream, and the runtime on which sending goes on when nobody waits for it.
 #[derive(Clone, Debug)]
 pub struct Egress {
@@ -49,10 +46,8 @@ pub struct LateAnswers {
 }
 
 impl LateAnswers {
-    /// Room for as many as there may be calls in progress, and at least for `LEAST_LATE_ANSWERS`.
-    pub fn new(calls: usize, tasks: &TaskTracker, runtime: &Handle) -> LateAnswers {
-        let room = SharedRoom::new(calls.max(LEAST_LATE_ANSWERS));
-        LateAnswers { tasks: tasks.clone(), runtime: runtime.clone(), room }
+    pub fn new(all: usize, tasks: &TaskTracker, runtime: &Handle) -> LateAnswers {
+        LateAnswers { tasks: tasks.clone(), runtime: runtime.clone(), room: SharedRoom::new(all) }
     }
 
     /// Waits in a task of its own; where the caller's part is full, the answer is given up.
@@ -144,10 +139,12 @@ mod tests {
 
     use super::*;
 
+    const ROOM: usize = 64;
+
     #[tokio::test]
     async fn a_caller_that_waits_for_too_many_late_answers_leaves_room_for_others() {
         let (tasks, metrics, end) = (TaskTracker::new(), Metrics::new().unwrap(), Arc::new(Notify::new()));
-        let late = LateAnswers::new(2, &tasks, &Handle::current());
+        let late = LateAnswers::new(ROOM, &tasks, &Handle::current());
         let heard = Arc::new(AtomicUsize::new(0));
         let wait = |subject: &str| {
             let (end, heard) = (Arc::clone(&end), Arc::clone(&heard));
@@ -161,19 +158,19 @@ mod tests {
             let line = told.lines().find(|line| line.starts_with("sluice_late_answers_given_up_total{"));
             line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
         };
-        for _ in 0..LEAST_LATE_ANSWERS {
+        for _ in 0..ROOM {
             wait("a");
         }
-        assert_eq!((tasks.len(), given_up()), (LEAST_LATE_ANSWERS / 2, LEAST_LATE_ANSWERS / 2));
+        assert_eq!((tasks.len(), given_up()), (ROOM / 2, ROOM / 2));
         wait("b");
-        assert_eq!(tasks.len(), LEAST_LATE_ANSWERS / 2 + 1);
+        assert_eq!(tasks.len(), ROOM / 2 + 1);
         tasks.close();
         while !tasks.is_empty() {
             tokio::task::yield_now().await;
             end.notify_waiters();
         }
-        assert_eq!(heard.load(Ordering::Relaxed), LEAST_LATE_ANSWERS / 2 + 1);
+        assert_eq!(heard.load(Ordering::Relaxed), ROOM / 2 + 1);
         wait("a");
-        assert_eq!((tasks.len(), given_up()), (1, LEAST_LATE_ANSWERS / 2));
+        assert_eq!((tasks.len(), given_up()), (1, ROOM / 2));
     }
 }

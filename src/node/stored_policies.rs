@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub struct StoredPolicies {
     pub root: Option<String>,
     /// The set that this gate believed last.
     pub followed: Mutex<FollowedSets>,
+    /// The set in force is not noted as the one that was believed last: the disk is in trouble, or no descriptor is left.
+    pub is_unnoted: AtomicBool,
     /// When the store had the texts of the set that runs here, by the monotonic clock.
     pub whole_at: Mutex<Option<Duration>>,
     /// Held by whoever reads the store and acts on it.

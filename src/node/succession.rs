@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use super::stored_policies::StoredPolicies;
+use crate::adapters::disk_trouble::is_trouble;
 use crate::adapters::policies::FollowedSets;
 use crate::adapters::policies::LoadedPolicies;
 use crate::base::ids::Environment;
@@ -53,7 +55,17 @@ impl StoredPolicies {
         if self.signing_set(environment, &set.version).await?.is_none() {
             return Ok(None);
         }
-        Ok(self.note_followed(set, marks).err().map(|error| format!("it cannot be noted in the archive: {error}")))
+        match self.note_followed(set, marks) {
+            Ok(()) => Ok(None),
+            // Nothing changes with it, and the next look notes it.
+            Err(error) if is_same && is_trouble(&error) => {
+                if !self.is_unnoted.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, "the policies in force cannot be noted beside the audit log yet; they stay in force");
+                }
+                Ok(None)
+            }
+            Err(error) => Ok(Some(format!("it cannot be noted in the archive: {error}"))),
+        }
     }
 
     /// Puts the set that was believed last in force again, where the configuration names it anew: people have found out that
@@ -99,6 +111,7 @@ impl StoredPolicies {
         followed.root = self.root.clone();
         followed.used.extend(marks);
         self.archive.follow(&followed)?;
+        self.is_unnoted.store(false, Ordering::Relaxed);
         *self.followed.lock().unwrap_or_else(PoisonError::into_inner) = followed;
         Ok(())
     }

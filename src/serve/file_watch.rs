@@ -1,7 +1,9 @@
 //! Decides when the files of the configuration are read again.
 
+use std::io;
 use std::path::PathBuf;
 
+use crate::adapters::disk_trouble::lacks_descriptors;
 use crate::adapters::file_stamp;
 use crate::adapters::policies::PolicyFolder;
 use crate::base::digest::Fingerprint;
@@ -29,12 +31,22 @@ impl FileWatch {
         }
         is_due
     }
+
+    /// Forgets the last read, which was none: the files are read at the next check.
+    pub fn forget(&mut self) {
+        self.read = None;
+    }
 }
 
-/// Returns a stamp of all files that can be reloaded.
-pub(super) fn stamp_files(folder: &PolicyFolder, files: &[PathBuf]) -> FilesStamp {
-    let (policies, others) = (folder.glance().ok()?, file_stamp::stamp_files(files).ok()?);
-    Some(Fingerprint::of(&[policies.to_hex().as_bytes(), others.to_hex().as_bytes()]))
+/// Returns a stamp of all files that can be reloaded; fails where no file descriptor is left, which says nothing of them.
+pub(super) fn stamp_files(folder: &PolicyFolder, files: &[PathBuf]) -> io::Result<FilesStamp> {
+    match folder.glance().and_then(|policies| Ok((policies, file_stamp::stamp_files(files)?))) {
+        Ok((policies, others)) => {
+            Ok(Some(Fingerprint::of(&[policies.to_hex().as_bytes(), others.to_hex().as_bytes()])))
+        }
+        Err(error) if lacks_descriptors(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use pingora::proxy::HttpProxy;
 
 use crate::config::Config;
 use crate::edge::buffered::BufferedBytes;
-use crate::edge::guard::{Bounds, Guard, HeadLimits, SEND_BUFFER_BYTES};
+use crate::edge::guard::{Bounds, Guard, HeadLimits, STREAM_BUFFER_BYTES};
 use crate::edge::listen::ConnectionLimits;
 use crate::gateway::Gate;
 use crate::telemetry::Metrics;
@@ -18,8 +18,6 @@ use crate::telemetry::Metrics;
 const MAX_RESET_STREAMS: usize = 20;
 /// Per HTTP/2 connection: how many streams may be reset for the client's errors before the connection is closed.
 const MAX_ERROR_STREAMS: usize = 100;
-/// The most connections of the console, and of the probes.
-const MAX_SIDE_CONNECTIONS: usize = 512;
 
 /// Returns how many threads work.
 pub(super) fn threads(config: &Config) -> usize {
@@ -45,18 +43,13 @@ pub(super) fn guard(listener: &'static str, config: &Config, metrics: &Metrics) 
     Arc::new(Guard { listener, bounds, metrics: metrics.clone(), buffered })
 }
 
-pub(super) fn connection_limits(config: &Config) -> ConnectionLimits {
+/// Returns the limits of a listener that may have so many connections.
+pub(super) fn connection_limits(config: &Config, all: usize) -> ConnectionLimits {
     ConnectionLimits {
-        all: config.limits.connections,
+        all,
         of_one_peer: config.limits.connections_per_peer,
         handshake_time: config.timeouts.client_handshake,
     }
-}
-
-/// Returns the limits of a listener that serves no calls.
-pub(super) fn side_limits(config: &Config) -> ConnectionLimits {
-    let limits = connection_limits(config);
-    ConnectionLimits { all: limits.all.min(MAX_SIDE_CONNECTIONS), ..limits }
 }
 
 /// Sets the engine's own limits: requests per connection, and the limits of HTTP/2.
@@ -74,7 +67,7 @@ pub(super) fn with_limits(mut proxy: HttpProxy<Gate>, config: &Config) -> HttpPr
         .max_concurrent_reset_streams(MAX_RESET_STREAMS)
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(Some(MAX_ERROR_STREAMS))
-        .max_send_buffer_size(SEND_BUFFER_BYTES);
+        .max_send_buffer_size(STREAM_BUFFER_BYTES);
     proxy.h2_options = Some(h2);
     proxy
 }

@@ -7,11 +7,13 @@
 //! | `disk_opening`, `disk_trouble` | open the store and the audit log, again and again while a disk is in trouble |
 //! | `lock_wait` | waits while the previous process has the files |
 //! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
+//! | `sockets` | binds every address |
+//! | `descriptors` | fits connections and calls to the file descriptors of this process |
 //! | `dates` | asks for the date, so that the clock is compared before money moves |
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
 //! | `lookups` | the workers that read upstream's lists: for unknown outcomes, and to follow payments |
 //! | `start_policies` | the policies that a start begins with |
-//! | `reload`, `reading_again`, `reloadable`, `file_watch` | reload changed files, all or nothing |
+//! | `reload`, `reading_again`, `reloadable`, `file_watch`, `files_trouble` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
 //! | `probes` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`, on a listener of their own |
 //! | `retire` | takes the place of a gate that is gone for good, once, and hands its journal over |
@@ -21,12 +23,14 @@
 
 mod bookkeeping;
 mod dates;
+pub mod descriptors;
 mod disk_opening;
 mod disk_trouble;
 mod ending;
 mod embedded_start;
 mod embedded_store;
 mod file_watch;
+mod files_trouble;
 mod limits;
 mod lock_wait;
 mod lookups;
@@ -40,6 +44,7 @@ mod reload;
 mod reloadable;
 pub mod retire;
 mod snapshots;
+mod sockets;
 mod start_error;
 mod start_policies;
 mod monitoring;

@@ -17,14 +17,17 @@ use tokio_util::task::TaskTracker;
 
 use super::bookkeeping::{self, OpenedStore, Services};
 use super::dates::compare_clock;
+use super::descriptors::FittedLimits;
 use super::ending::{OrderlyEnd, Signals};
 use super::file_watch;
-use super::limits::{connection_limits, guard, side_limits, threads, with_limits};
+use super::files_trouble::FilesTrouble;
+use super::limits::{connection_limits, guard, threads, with_limits};
 use super::lookups::start_lookups;
 use super::monitoring::{Monitored, start_monitoring};
 use super::probes::Probes;
 use super::reload::{ReadAgain, Reload, StartConfig};
 use super::reloadable::ReloadableParts;
+use super::sockets::Sockets;
 use super::start_error::StartError;
 use super::start_policies::{start_policies, stored_policies};
 use super::workers::Workers;
@@ -45,7 +48,7 @@ use crate::config::{Config, EnvironmentConfig};
 use crate::console::{Console, ConsoleState, PolicyAnalyses};
 use crate::edge::Phase;
 use crate::edge::hosts::HostNames;
-use crate::edge::listen::{Acceptor, BoundAddress, Listening};
+use crate::edge::listen::{Acceptor, Listening};
 use crate::edge::tls::Speaking;
 use crate::gateway::{Engine, Gate, Observer, Readiness};
 use crate::journey::release::{Releasing, release};
@@ -112,6 +115,7 @@ impl Process {
         let config = &config;
         // An address that is in use fails the start before anything else is touched. New connections wait from now on.
         let sockets = Sockets::bind(config, &mut handed)?;
+        let fitted = FittedLimits::of_process(config);
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a crypto provider is already installed; only the first one counts for the whole process");
         }
@@ -151,7 +155,7 @@ impl Process {
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
         let archive = Archive::beside(&config.audit.folder, &config.store.node);
-        let seen = file_watch::stamp_files(&folder, &files);
+        let seen = file_watch::stamp_files(&folder, &files).ok().flatten();
         let running = start_policies(&folder, &loaded, &archive).map_err(StartError::Policies)?;
         let LoadedPolicies { catalog, policies, .. } = running.clone();
         let rates = rates(config, &policies, &metrics, redis.as_ref());
@@ -193,7 +197,7 @@ impl Process {
                 dates: keyring.dates().clone(),
                 runtime: runtime.handle().clone(),
                 sending: sending.clone(),
-                late_answers: LateAnswers::new(config.limits.calls, &listening, runtime.handle()),
+                late_answers: LateAnswers::new(fitted.late_answers, &listening, runtime.handle()),
             };
             start_lookups(config, &node, &egress, &in_force, &workers);
             let releasing = Releasing {
@@ -231,11 +235,12 @@ impl Process {
                 receipts: receipts.clone(),
                 requests: requests.clone(),
                 bodies: SharedRoom::new(config.limits.bodies_bytes / config.environments.len().max(1)),
-                calls: SharedRoom::new(config.limits.calls),
+                calls: SharedRoom::new(fitted.calls),
             };
             let guard = guard(one.environment.as_str(), config, &metrics);
             let app = Arc::new(Engine::new(with_limits(http_proxy(&conf, gate), config)));
-            let (limits, phase, connections) = (connection_limits(config), phased.clone(), connections.clone());
+            let (limits, phase, connections) =
+                (connection_limits(config, fitted.connections), phased.clone(), connections.clone());
             let acceptor = Acceptor { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         }
@@ -269,7 +274,8 @@ impl Process {
             let app = Arc::new(Console::new(wanted, inside).map_err(StartError::Console)?);
             let tls = wanted.tls.as_ref().map(|tls| Speaking::new("console", None, tls, &metrics)).transpose()?;
             reloadable.speaking.extend(tls.clone());
-            let (guard, limits) = (guard("console", config, &metrics), side_limits(config));
+            let (guard, limits) =
+                (guard("console", config, &metrics), connection_limits(config, fitted.side_connections));
             let (phase, connections) = (phased.clone(), connections.clone());
             let acceptor = Acceptor { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
@@ -293,6 +299,7 @@ impl Process {
             proposal: None,
             unbegun: None,
             compared: None,
+            trouble: FilesTrouble::default(),
         };
         // Calls are served by what the store names from the first one on, if it answers.
         runtime.block_on(reload.begin(loaded, opened.is_open));
@@ -302,7 +309,7 @@ impl Process {
         let probes = Probes { metrics, in_force, readiness, hosts: HostNames::new(&config.probes.hosts) };
         let guard = guard("probes", config, &probes.metrics);
         // Probes are answered until the very end.
-        let (never, limits) = (watch::channel(Phase::Serving).1, side_limits(config));
+        let (never, limits) = (watch::channel(Phase::Serving).1, connection_limits(config, fitted.side_connections));
         let acceptor =
             Acceptor { app: Arc::new(probes), tls: None, guard, limits, phase: never, connections: TaskTracker::new() };
         server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
@@ -374,33 +381,6 @@ impl std::fmt::Debug for Process {
 
 fn server_conf(threads: usize) -> ServerConf {
     ServerConf { threads, max_retries: 0, ..ServerConf::default() }
-}
-
-/// The bound addresses.
-struct Sockets {
-    /// In the order of the configuration.
-    environments: Vec<BoundAddress>,
-    console: Option<BoundAddress>,
-    probes: BoundAddress,
-}
-
-impl Sockets {
-    fn bind(config: &Config, handed: &mut HandedOver) -> Result<Sockets, StartError> {
-        let mut bind = |what: &str, address| {
-            let fault = |error| StartError::Bind { what: what.to_owned(), address, error };
-            BoundAddress::bind(address, handed).map_err(fault)
-        };
-        let environments = config.environments.iter().map(|one| bind(one.environment.as_str(), one.listen));
-        let sockets = Sockets {
-            environments: environments.collect::<Result<_, _>>()?,
-            console: config.console.as_ref().map(|console| bind("console", console.listen)).transpose()?,
-            probes: bind("probes", config.probes.listen)?,
-        };
-        match handed.left() {
-            None => Ok(sockets),
-            Some(address) => Err(StartError::NotOurs(address)),
-        }
-    }
 }
 
 /// Returns the Redis that nodes share, if one is configured.

@@ -19,8 +19,11 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::file_watch::{FileWatch, FilesStamp, stamp_files};
+use super::files_trouble::FilesTrouble;
 use super::reading_again::{LateRead, READ_DEADLINE};
 use super::reloadable::{ReloadableParts, settings_needing_restart};
+use crate::adapters::disk_trouble::is_trouble;
+use crate::adapters::machine::has_descriptors;
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::supervisor::Supervisor;
 use crate::base::digest::Fingerprint;
@@ -84,6 +87,7 @@ pub(super) struct Reload {
     pub unbegun: Option<LoadedPolicies>,
     /// The versions that were compared for the set that waits: in force, and proposed.
     pub compared: Option<(String, String)>,
+    pub trouble: FilesTrouble,
 }
 
 /// Returns the new policies as a candidate that waits for approval, unless they are proved to allow no more.
@@ -137,29 +141,49 @@ impl Reload {
             };
             // A write during the read is another change, found by the next check.
             let is_asked = is_asked || late.has_ended();
-            if watch.is_due(self.stamp().await, is_asked) {
-                self.supervisor.reloading();
-                self.reload(&mut late).await;
-                self.supervisor.ready();
-                if is_asked {
-                    self.reloadable.reload_files().await;
+            let reloaded = match self.stamp().await {
+                Ok(now) if watch.is_due(now, is_asked) => self.reload_now(&mut late, is_asked).await,
+                Err(error) if !is_asked => {
+                    self.trouble.tell(&error);
+                    Ok(())
                 }
+                stamped => stamped.map(drop),
+            };
+            if let Err(error) = reloaded {
+                watch.forget();
+                self.trouble.tell(&error);
             }
             self.consider().await;
+            self.trouble.end_of_look();
         }
     }
 
-    async fn stamp(&self) -> FilesStamp {
+    async fn stamp(&self) -> io::Result<FilesStamp> {
         let (folder, files) = (self.folder.clone(), self.files.clone());
-        tokio::task::spawn_blocking(move || stamp_files(&folder, &files)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || stamp_files(&folder, &files)).await.map_err(io::Error::other)?
     }
 
-    async fn reload(&mut self, late: &mut LateRead) {
+    async fn reload_now(&mut self, late: &mut LateRead, is_asked: bool) -> io::Result<()> {
+        self.supervisor.reloading();
+        let reloaded = self.reload(late).await;
+        self.supervisor.ready();
+        if is_asked {
+            self.reloadable.reload_files().await;
+        }
+        reloaded
+    }
+
+    /// Reads all files; fails where no file descriptor was left, so that what could not be read says nothing.
+    async fn reload(&mut self, late: &mut LateRead) -> io::Result<()> {
         let ReadAgain(read) = self.read_again.clone();
         match late.read_within(READ_DEADLINE, move || read()).await {
             Ok(read) => self.apply(read).await,
-            Err(findings) => self.keep_current_state(&findings),
+            Err(findings) => {
+                has_descriptors()?;
+                self.keep_current_state(&findings);
+            }
         }
+        Ok(())
     }
 
     /// Applies everything that was read, or nothing.
@@ -356,6 +380,11 @@ impl Reload {
     }
 
     fn not_archived(&mut self, error: &io::Error) -> bool {
+        // The next look tries again.
+        if is_trouble(error) {
+            self.trouble.tell(error);
+            return true;
+        }
         let why = format!("the policies cannot be archived beside the audit log: {error}");
         self.keep_current_state(&[Finding::error("", why)]);
         false

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use crate::adapters::disk_trouble::is_trouble;
@@ -71,6 +72,7 @@ pub(super) fn stored_policies(
             && config.environments.iter().any(|one| one.environment == Environment::Production),
         root: config.policies_root.clone(),
         followed: followed.unwrap_or(first).into(),
+        is_unnoted: AtomicBool::default(),
         running: Arc::new(running).into(),
         whole_at: Mutex::default(),
         turn: tokio::sync::Mutex::default(),

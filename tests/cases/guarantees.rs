@@ -296,6 +296,10 @@ const GUARANTEES: &[Guarantee] = &[
             "console::crowds::sessions_of_all_people_are_bounded_and_those_that_ended_make_room",
             "console::crowds::nobody_takes_all_streams",
             "hostile::connections::connections_are_bounded_in_all_and_of_one_peer",
+            "hostile::descriptors::idle_connections_of_one_address_leave_descriptors_for_all_others_and_for_the_gate",
+            "hostile::descriptors::a_lack_of_descriptors_is_no_fault_of_policies_and_closes_no_money",
+            "hostile::http2::who_asks_on_does_not_keep_a_gate_from_its_end",
+            "webhooks::slow_names::names_that_cannot_be_looked_up_stop_neither_the_store_nor_the_console",
         ],
     },
 ];

@@ -203,3 +203,20 @@ fn a_wrong_configuration_and_a_gate_that_never_ran_end_the_start() {
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("Read-only file system"), "{said}");
 }
+
+#[test]
+fn policies_that_cannot_be_noted_stay_in_force_and_money_goes_on() {
+    const UNNOTED: &str = "the policies in force cannot be noted beside the audit log yet";
+    let (upstream, disk) = (Upstream::start(), TroubledDisk::new());
+    let with_disk = |setup: Setup, (name, value): &(String, String)| setup.variable(name, value);
+    let gate = disk.variables().iter().fold(Setup::of(&upstream), with_disk).start().ready();
+    disk.refuses(&gate.path(AUDIT).join("policies"), DiskRefusal::Fails);
+    // The first payment has the policies noted as those that are in force.
+    assert_eq!(told(&swap().send(gate.production())), PAID);
+    await_log(&gate, UNNOTED);
+    assert_eq!(told(&swap().send(gate.production())), PAID);
+    std::thread::park_timeout(std::time::Duration::from_secs(3));
+    assert_eq!((gate.probe("/readyz/money").status, count(&gate, UNNOTED)), (200, 1));
+    disk.works();
+    assert_eq!(told(&swap().send(gate.production())), PAID);
+}

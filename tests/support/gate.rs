@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -14,12 +13,12 @@ use super::call::get;
 use super::caller::Answer;
 use super::canary;
 use super::clock::{PATIENCE, wait_until};
+pub use super::command::sluice;
+use super::command::{lent, limited};
 use super::shared::{Shared, follow};
 use super::token::{ISSUER, SECRET, token};
 use super::upstream::Upstream;
 
-/// What comes on standard input is handed over as systemd would.
-const LEND: &str = r#"exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@""#;
 /// Rules that let everything pass that has a value.
 pub const EVERYTHING: &str = r#"[[rule]]
 id = "everything"
@@ -39,6 +38,8 @@ pub struct Setup {
     variables: Vec<(String, String)>,
     /// A listening socket that the gate is handed.
     lent: Option<TcpListener>,
+    /// The soft and the hard limit of its file descriptors, if they are others than those of this process.
+    descriptors: Option<(u64, u64)>,
     /// Whether the store of production is created before the gate starts.
     creates: bool,
 }
@@ -50,6 +51,7 @@ impl Setup {
             sections: vec![(String::new(), Vec::new())],
             variables: Vec::new(),
             lent: None,
+            descriptors: None,
             creates: true,
         };
         std::fs::create_dir(setup.path("policies")).unwrap();
@@ -159,6 +161,12 @@ impl Setup {
         self
     }
 
+    /// The gate may have so many file descriptors at first, and so many if it asks for more.
+    pub fn descriptors(mut self, soft: u64, hard: u64) -> Setup {
+        self.descriptors = Some((soft, hard));
+        self
+    }
+
     /// Hands over a listening socket, as systemd does, for production.
     pub fn lend(mut self, listener: &TcpListener) -> Setup {
         let address = listener.local_addr().unwrap().to_string();
@@ -233,13 +241,6 @@ impl Gate {
     }
 }
 
-/// `sluice` with these arguments, and none of this process' own settings.
-pub fn sluice(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
-    command.args(arguments).env_clear().stdin(Stdio::null());
-    command
-}
-
 /// A running gate; it is killed when it is dropped, and all that it said is searched for what nobody shall hear.
 #[derive(Debug)]
 pub struct Gate {
@@ -262,14 +263,10 @@ impl Gate {
         setup.create_store(&config);
         setup.plant_secrets();
         let serve = ["serve", "--config", config.to_str().unwrap()];
-        let mut command = match &setup.lent {
-            None => sluice(&serve),
-            Some(listener) => {
-                let mut command = Command::new("/bin/sh");
-                command.args(["-c", LEND, env!("CARGO_BIN_EXE_sluice")]).args(serve).env_clear();
-                command.stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())));
-                command
-            }
+        let mut command = match (&setup.lent, setup.descriptors) {
+            (None, None) => sluice(&serve),
+            (None, Some(limits)) => limited(limits, &serve),
+            (Some(listener), _) => lent(listener, &serve),
         };
         command.envs(setup.variables.iter().cloned());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -7,6 +7,7 @@ pub mod call;
 pub mod canary;
 pub mod caller;
 pub mod clock;
+pub mod command;
 pub mod cluster;
 pub mod counted_disk;
 pub mod false_clock;
@@ -19,6 +20,7 @@ pub mod shape;
 pub mod shared;
 #[path = "../../src/base/webauthn/tests/soft_key.rs"]
 pub mod soft_key;
+pub mod slow_names;
 pub mod split;
 pub mod terminal;
 pub mod tls;

@@ -21,6 +21,8 @@ use crate::ports::AuditFault;
 
 /// How often a failed disk is tried again, and due checkpoints are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The most causes that are logged while nothing can be written.
+const MAX_CAUSES: usize = 8;
 /// The most entries in one sync.
 const BATCH_ENTRIES: usize = 4096;
 
@@ -60,13 +62,13 @@ pub(super) struct Health {
     well: AtomicBool,
     /// Whether an entry waits for one before it.
     waits: AtomicBool,
-    /// The fault that was logged last, so that it is logged once and not with every attempt.
-    told: Mutex<Option<String>>,
+    /// The causes that were logged since it could be written last, so that each is logged once and not with every attempt.
+    told: Mutex<Vec<String>>,
 }
 
 impl Health {
     pub(super) fn new() -> Health {
-        Health { well: AtomicBool::new(true), waits: AtomicBool::new(false), told: Mutex::new(None) }
+        Health { well: AtomicBool::new(true), waits: AtomicBool::new(false), told: Mutex::default() }
     }
 
     pub(super) fn is_well(&self) -> bool {
@@ -79,17 +81,26 @@ impl Health {
 
     pub(super) fn fails(&self, why: &str) {
         self.well.store(false, Ordering::Release);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.as_deref() != Some(why) {
+        if self.is_new(why) {
             tracing::error!(why, "the audit chain cannot be written: money is refused until it can");
-            *told = Some(why.to_owned());
         }
+    }
+
+    /// Whether a cause was not logged yet; the file that met it makes no other one of it.
+    fn is_new(&self, why: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = why.rsplit_once("`: ").map_or(why, |(_, cause)| cause);
+        let is_new = told.len() < MAX_CAUSES && !told.iter().any(|told| told == cause);
+        if is_new {
+            told.push(cause.to_owned());
+        }
+        is_new
     }
 
     fn works(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         self.well.store(true, Ordering::Release);
-        if told.take().is_some() {
+        if !std::mem::take(&mut *told).is_empty() {
             tracing::warn!("the audit chain can be written again");
         }
     }
@@ -339,4 +350,24 @@ fn in_order(mut jobs: Vec<LogJob>, highest: &Highest) -> (Vec<LogJob>, Vec<LogJo
         }
         fits
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once_until_the_log_can_be_written_again() {
+        let health = Health::new();
+        let full = "No space left on device (os error 28)";
+        let whys =
+            [format!("`audit-a.jsonl`: {full}"), full.to_owned(), "`audit-a.jsonl`: Input/output error".to_owned()];
+        let told = |whys: &[String]| whys.iter().map(|why| health.is_new(why)).collect::<Vec<_>>();
+        assert_eq!(told(&whys), [true, false, true]);
+        assert_eq!(told(&whys), [false; 3]);
+        health.works();
+        assert!(told(&whys)[0]);
+        let many: Vec<String> = (0..20).map(|cause| cause.to_string()).collect();
+        assert!(told(&many).iter().filter(|is_new| **is_new).count() < MAX_CAUSES);
+    }
 }

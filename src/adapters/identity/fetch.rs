@@ -9,6 +9,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Certificate, Client, ClientBuilder, Response, redirect};
 use rustls::CertificateError;
 
+use crate::adapters::names::LookupPurpose;
 use crate::stations::admit::{KeyFault, KeySet};
 
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -66,8 +67,8 @@ pub(in crate::adapters) fn builder(
     whole: Duration,
     connect: Duration,
 ) -> Result<ClientBuilder, reqwest::Error> {
-    let builder =
-        Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(whole).connect_timeout(connect);
+    let builder = Client::builder().redirect(redirect::Policy::none()).no_proxy().dns_resolver(LookupPurpose::Money);
+    let builder = builder.timeout(whole).connect_timeout(connect);
     match authorities_pem {
         None => Ok(builder),
         Some(pem) => Ok(builder.tls_certs_only(Certificate::from_pem_bundle(pem)?)),

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::{QueuedSpan, Trace, TraceSpan};
+use crate::adapters::names::LookupPurpose;
 use crate::config::Collector;
 use crate::telemetry::{Metrics, Station};
 
@@ -48,7 +49,7 @@ impl Exporter {
             headers.insert(AUTHORIZATION, value);
         }
         let client = Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(DEADLINE);
-        let client = client.default_headers(headers).build()?;
+        let client = client.dns_resolver(LookupPurpose::Notices).default_headers(headers).build()?;
         let url = format!("{}/v1/traces", to.url.trim_end_matches('/'));
         Ok(Exporter { client, url, node: node.to_owned(), waiting, metrics })
     }

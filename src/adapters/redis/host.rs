@@ -7,6 +7,7 @@ use ::redis::{
 };
 use tokio::sync::Mutex;
 
+use crate::adapters::names::LookupPurpose;
 use crate::config::Login;
 
 /// The host as it was named, and the port.
@@ -102,5 +103,6 @@ pub(super) fn certificates(root: Vec<u8>) -> TlsCertificates {
 
 /// Returns a configuration without deadlines; callers keep their own.
 pub(super) fn without_deadlines() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(super::CONNECT)).set_response_timeout(None)
+    let config = AsyncConnectionConfig::new().set_dns_resolver(LookupPurpose::Money);
+    config.set_connection_timeout(Some(super::CONNECT)).set_response_timeout(None)
 }

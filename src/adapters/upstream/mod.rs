@@ -56,6 +56,7 @@ use self::line::UpstreamLine;
 use self::money_line::{MoneyLine, UnusedLine, prepare};
 pub use self::open_read::OpenRead;
 use self::unreachable::{UnreachableReason, log_unreachable};
+use crate::adapters::names::LookupPurpose;
 use crate::base::ids::Environment;
 use crate::config::{QuietTime, TimeoutsConfig, UpstreamConfig};
 use crate::ports::{Clock, LateAnswer, SendResult, Upstream};
@@ -150,9 +151,8 @@ impl PinnedUpstream {
             return;
         }
         loop {
-            match tokio::net::lookup_host((self.config.host.as_str(), self.config.port)).await {
+            match LookupPurpose::Money.lookup_at(&self.config.host, self.config.port).await {
                 Ok(found) => {
-                    let found: Vec<SocketAddr> = found.collect();
                     if !found.is_empty() {
                         self.addresses.store(Arc::new(found));
                     }

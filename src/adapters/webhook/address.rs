@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use thiserror::Error;
 
+use crate::adapters::names::LookupPurpose;
+
 /// The addresses that a webhook may have.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
@@ -42,10 +44,9 @@ impl Resolve for Places {
     fn resolve(&self, name: Name) -> Resolving {
         let places = *self;
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
-            places.judge(&addresses)?;
-            Ok(Box::new(found.into_iter()) as Addrs)
+            let found = LookupPurpose::Notices.lookup(name.as_str()).await?;
+            places.judge(&found)?;
+            Ok(Box::new(found.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
 }

@@ -37,7 +37,7 @@ pub use wire::{Fed, Wire};
 
 use end::Leaving;
 use stream::Guarded;
-pub use stream_places::SEND_BUFFER_BYTES;
+pub use stream_places::STREAM_BUFFER_BYTES;
 
 use super::buffered::{BufferedBytes, BufferedPart, ConnectionBuffer};
 use super::handshake::Begun;

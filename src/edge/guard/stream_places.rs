@@ -14,7 +14,7 @@ const HTTP2_BYTES: usize = 48 * 1024;
 /// The memory that the engine keeps for each stream that was ever open beside others, until the connection ends.
 const STREAM_PLACE_BYTES: usize = 1_280;
 /// The most bytes of an answer that the engine keeps for a stream whose caller does not take them.
-pub const SEND_BUFFER_BYTES: usize = 4 * 1024;
+pub const STREAM_BUFFER_BYTES: usize = 4 * 1024;
 /// Streams beyond these are refused by the engine, and not looked at.
 const MAX_LOOKED_AT: usize = 4_096;
 
@@ -73,7 +73,7 @@ impl StreamPlaces {
     /// Returns the memory of the connection.
     fn bytes(&self) -> usize {
         let places = self.most.saturating_mul(STREAM_PLACE_BYTES);
-        HTTP2_BYTES.saturating_add(places).saturating_add(self.open.len().saturating_mul(SEND_BUFFER_BYTES))
+        HTTP2_BYTES.saturating_add(places).saturating_add(self.open.len().saturating_mul(STREAM_BUFFER_BYTES))
     }
 }
 
@@ -88,10 +88,10 @@ mod tests {
             places.see(StreamEvent::Begins(stream));
         }
         let full = places.bytes();
-        assert_eq!(full, HTTP2_BYTES + 3 * (STREAM_PLACE_BYTES + SEND_BUFFER_BYTES));
+        assert_eq!(full, HTTP2_BYTES + 3 * (STREAM_PLACE_BYTES + STREAM_BUFFER_BYTES));
         places.see(StreamEvent::Ends(3));
         places.see(StreamEvent::Ends(3));
-        assert_eq!(places.bytes(), full - SEND_BUFFER_BYTES);
+        assert_eq!(places.bytes(), full - STREAM_BUFFER_BYTES);
         places.see(StreamEvent::Begins(7));
         assert_eq!(places.bytes(), full, "the place of a former stream is used again");
     }

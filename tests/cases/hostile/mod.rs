@@ -3,6 +3,7 @@
 mod budgets;
 pub(in crate::cases) mod connections;
 mod crowds;
+mod descriptors;
 mod entries;
 mod http2;
 mod line;

@@ -5,6 +5,7 @@ mod command;
 mod nodes;
 mod places;
 mod policies;
+mod slow_names;
 mod telling;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,8 @@
 
 pub(super) mod frames;
 
+use std::time::Duration;
+
 use frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Headers, PREFACE, RESET, SETTINGS, Said, Two, block, frame,
     read, write,
@@ -9,6 +11,7 @@ use frames::{
 
 use super::line::{Line, with_tls};
 use super::{OPEN, descriptors_at_rest, wait_for_rest, wait_until};
+use crate::support::clock::Watch;
 use crate::support::shape::ID;
 use crate::support::token::bearer;
 use crate::support::{Act, Gate, Setup, Upstream};
@@ -375,4 +378,28 @@ fn slow_frames_are_cut_however_steadily_they_come() {
         assert_eq!(gate.metric(slow), counted + u64::from(!drip.is_empty()), "{what}");
     }
     assert!(upstream.seen().is_empty());
+}
+
+/// It gives no room for answers, never answers a PING, so that it is never told which of its requests is the last, and asks on.
+#[test]
+fn who_asks_on_does_not_keep_a_gate_from_its_end() {
+    let upstream = Upstream::start();
+    let gate = with_tls(Setup::of(&upstream)).timeout_ms("client_write_ms", 2_000).start().ready();
+    let (mut caller, mut stream) = (Two::connect(&gate), 1);
+    let no_window = [0, 4, 0, 0, 0, 0];
+    caller.send(frame(SETTINGS, 0, 0, &no_window));
+    let mut ask = || {
+        caller.ask(stream, &read());
+        stream += 2;
+    };
+    ask();
+    wait_until("a request to be open", || gate.metric(OPEN) > 0);
+    let watch = Watch::start();
+    gate.terminate();
+    while !gate.has_ended() {
+        ask();
+        assert!(watch.elapsed().as_secs() < 20, "the gate has not ended");
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+    assert_eq!(gate.wait_end().code(), Some(0));
 }
