@@ -18,7 +18,7 @@ use crate::policy::{DecisionHistory, Policies, ReplayRecord};
 /// How much of the journal is read.
 const BUDGET: ReadBudget = ReadBudget { bytes: 1024 * 1024 * 1024, time: Duration::from_secs(20) };
 /// How many entries are kept at once.
-const MAX_ENTRIES: usize = 5_000;
+const MAX_ENTRIES: usize = 2_500;
 /// No window reaches back further.
 const LONGEST_WINDOW: Duration = Duration::from_hours(24 * 90);
 

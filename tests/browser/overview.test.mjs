@@ -73,7 +73,8 @@ test("the columns of the overview have no hole above what follows", async () => 
     .evaluateAll((stacks) => stacks.map((stack) => stack.lastElementChild?.getBoundingClientRect().bottom ?? 0));
   const begins = await page.locator(".glance + .cards").evaluate((cards) => cards.getBoundingClientRect().top);
   assert.equal(ends.length, 2);
-  for (const end of ends) assert.ok(begins - end < 24, `a column ends at ${end}, and the next part begins at ${begins}`);
+  for (const end of ends)
+    assert.ok(begins - end < 24, `a column ends at ${end}, and the next part begins at ${begins}`);
   assertNoProblems(page);
 });
 
