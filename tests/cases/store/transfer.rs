@@ -194,7 +194,8 @@ async fn a_store_in_use_and_one_that_is_not_there_are_told() {
         assert!(refused(&output).contains("there is no store"), "{output:?}");
         assert!(!none.exists() && !file.exists());
     }
-    let output = store(&["import", "--folder", text(&used), "--input", "/dev/null"]);
+    std::fs::write(&file, "").unwrap();
+    let output = store(&["import", "--folder", text(&used), "--input", text(&file)]);
     assert!(refused(&output).contains("stop that process"));
 }
 
