@@ -170,17 +170,17 @@ mod tests {
         let missing: Option<u64> = None;
         let error = io::Error::other("no \"room\"");
         let line = line_of(|| {
-            tracing::warn!(target: "sluice::x", text = "a\u{202e}\"\\\n\u{1}é", count = 7_u64, below = -7, share = 0.5,
-                unknown = f64::NAN, is_so = true, missing, error = %error, seen = ?["x"], http.request.method = "GET", "said {}", "so");
+            tracing::warn!(target: "sluice::x", reason = "a\u{202e}\"\\\n\u{1}é", claims = 7_u64, errors = -7, gate_us = 0.5,
+                whole_us = f64::NAN, changed = true, commits = missing, error = %error, by = ?["x"], http.request.method = "GET", "said {}", "so");
         });
         assert_eq!(line.lines().count(), 1, "{line}");
-        assert!(line.contains(r#""text":"a\u202e\"\\\n\u0001é""#), "{line}");
+        assert!(line.contains(r#""reason":"a\u202e\"\\\n\u0001é""#), "{line}");
         let mut read: Value = serde_json::from_str(&line).unwrap();
         let time = read.as_object_mut().unwrap().remove("timestamp").unwrap();
         time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         let expected = serde_json::json!({
-            "level": "WARN", "message": "said so", "text": "a\u{202e}\"\\\n\u{1}é", "count": 7, "below": -7, "share": 0.5,
-            "unknown": null, "is_so": true, "error": "no \"room\"", "seen": "[\"x\"]", "http.request.method": "GET",
+            "level": "WARN", "message": "said so", "reason": "a\u{202e}\"\\\n\u{1}é", "claims": 7, "errors": -7, "gate_us": 0.5,
+            "whole_us": null, "changed": true, "error": "no \"room\"", "by": "[\"x\"]", "http.request.method": "GET",
             "target": "sluice::x",
         });
         assert_eq!(read, expected, "{line}");
