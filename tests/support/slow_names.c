@@ -1,4 +1,5 @@
-/* A resolver whose name servers drop packets, for a process that loads this library first: each lookup of a name that ends in
+/* A resolver whose name servers drop packets, for a process that loads this library first: each lookup of a name that
+   ends in
    `.slow` takes half a minute, and finds nothing.
  */
 

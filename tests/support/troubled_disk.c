@@ -1,6 +1,6 @@
-/* A disk in trouble, for a process that loads this library first: the file that TROUBLED_DISK names has a folder and the
-   number of an error. Below that folder nothing is changed then: each call that would change something fails so. A full
-   disk (ENOSPC) takes nothing new, but removes and renames.
+/* A disk in trouble, for a process that loads this library first: the file that TROUBLED_DISK names has a folder and
+   the number of an error. Below that folder nothing is changed then: each call that would change something fails so. A
+   full disk (ENOSPC) takes nothing new, but removes and renames.
  */
 
 #define _GNU_SOURCE
@@ -15,8 +15,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define NEXT(type, name, ...) \
-    type (*next)(__VA_ARGS__); \
+#define NEXT(type, name, ...)                                                                                          \
+    type (*next)(__VA_ARGS__);                                                                                         \
     *(void **)(&next) = dlsym(RTLD_NEXT, name)
 
 /* Returns the error of a path below the folder in trouble, or 0. */
@@ -96,21 +96,21 @@ static int opened(int folder, const char *path, int flags, va_list more) {
     return (int)syscall(SYS_openat, folder, path, flags, mode);
 }
 
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) { \
-        va_list more; \
-        va_start(more, flags); \
-        int file = opened(AT_FDCWD, path, flags, more); \
-        va_end(more); \
-        return file; \
+#define OPEN(name)                                                                                                     \
+    int name(const char *path, int flags, ...) {                                                                       \
+        va_list more;                                                                                                  \
+        va_start(more, flags);                                                                                         \
+        int file = opened(AT_FDCWD, path, flags, more);                                                                \
+        va_end(more);                                                                                                  \
+        return file;                                                                                                   \
     }
-#define OPENAT(name) \
-    int name(int folder, const char *path, int flags, ...) { \
-        va_list more; \
-        va_start(more, flags); \
-        int file = opened(folder, path, flags, more); \
-        va_end(more); \
-        return file; \
+#define OPENAT(name)                                                                                                   \
+    int name(int folder, const char *path, int flags, ...) {                                                           \
+        va_list more;                                                                                                  \
+        va_start(more, flags);                                                                                         \
+        int file = opened(folder, path, flags, more);                                                                  \
+        va_end(more);                                                                                                  \
+        return file;                                                                                                   \
     }
 
 OPEN(open)
