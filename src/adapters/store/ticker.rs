@@ -9,6 +9,11 @@ use std::time::Duration;
 use crate::ledger::{ClockAnchor, ClockLeap, StoreTime};
 use crate::ports::Clock;
 
+/// A longer time between the readings of two clocks means that the machine was paused in between.
+const READ_WITHIN: Duration = Duration::from_millis(50);
+/// A machine on which each reading takes longer goes on with the last one.
+const MAX_READINGS: usize = 10;
+
 #[derive(Debug)]
 pub(super) struct Ticker {
     clock: Arc<dyn Clock>,
@@ -45,12 +50,12 @@ impl Ticker {
     pub fn new(clock: Arc<dyn Clock>, since: StoreTime, start: TickerStart) -> Ticker {
         // A store without any commit has nothing that a wrong time could end.
         let is_settled = !matches!(start, TickerStart::Unknown) || since == StoreTime::default();
+        let ClockReading { of_day, at, .. } = ClockReading::take(&*clock);
         let time = match start {
             TickerStart::Expected(expected) => since.max(expected),
-            _ if is_settled => since.max(of_day(&*clock)),
+            _ if is_settled => since.max(of_day),
             _ => since,
         };
-        let at = clock.elapsed();
         let anchor = ClockAnchor::new(time, at);
         let told = TickerState { time, at, anchor, ahead: Duration::ZERO, leap: None, is_settled };
         Ticker { clock, told: Mutex::new(told) }
@@ -82,31 +87,30 @@ impl Ticker {
     /// Follows the time of day again, whatever it shows. A store whose time is ahead of it stays so.
     pub fn follow(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let (elapsed, of_day) = (self.clock.elapsed(), of_day(&*self.clock));
-        let steady = told.steady(elapsed);
-        let time = steady.max(of_day);
-        let anchor = ClockAnchor::new(time, elapsed);
-        *told = TickerState { time, at: elapsed, anchor, ahead: time.since(of_day), leap: None, is_settled: true };
+        let ClockReading { of_day, at, .. } = ClockReading::take(&*self.clock);
+        let time = told.steady(at).max(of_day);
+        let anchor = ClockAnchor::new(time, at);
+        *told = TickerState { time, at, anchor, ahead: time.since(of_day), leap: None, is_settled: true };
     }
 
     fn look(&self) -> TickerState {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let elapsed = self.clock.elapsed();
-        let steady = told.steady(elapsed);
         if !told.is_settled {
-            *told = TickerState { time: steady, at: elapsed.max(told.at), ..*told };
+            let at = self.clock.elapsed().max(told.at);
+            *told = TickerState { time: told.steady(at), at, ..*told };
             return *told;
         }
-        let of_day = of_day(&*self.clock).plus(told.ahead);
-        // The machine may have been paused between the two looks.
-        let leap = told.anchor.leap(of_day, (elapsed, self.clock.elapsed()));
+        let ClockReading { from, of_day, at } = ClockReading::take(&*self.clock);
+        let steady = told.steady(at);
+        let of_day = of_day.plus(told.ahead);
+        let leap = told.anchor.leap(of_day, (from, at));
         if leap.is_some() && told.leap.is_none() {
             tracing::error!("the time of day leapt and is not followed: set the clock of this machine right");
         }
         let time = if leap.is_some() { steady } else { steady.max(of_day) };
-        let is_renewed = leap.is_none() && told.anchor.is_old(elapsed);
-        let anchor = if is_renewed { ClockAnchor::new(time, elapsed) } else { told.anchor };
-        *told = TickerState { time, at: elapsed.max(told.at), anchor, leap, ..*told };
+        let is_renewed = leap.is_none() && told.anchor.is_old(at);
+        let anchor = if is_renewed { ClockAnchor::new(time, at) } else { told.anchor };
+        *told = TickerState { time, at: at.max(told.at), anchor, leap, ..*told };
         *told
     }
 }
@@ -117,13 +121,37 @@ impl TickerState {
     }
 }
 
-fn of_day(clock: &dyn Clock) -> StoreTime {
-    StoreTime::of_micros(clock.now().as_microsecond())
+/// The time of day, and the monotonic times right before and after it was read.
+#[derive(Clone, Copy, Debug)]
+struct ClockReading {
+    from: Duration,
+    of_day: StoreTime,
+    at: Duration,
+}
+
+impl ClockReading {
+    /// Reads both clocks. A machine that is paused in between makes them differ by the length of the pause, so they are
+    /// read again.
+    fn take(clock: &dyn Clock) -> ClockReading {
+        let read = || {
+            let from = clock.elapsed();
+            let of_day = StoreTime::of_micros(clock.now().as_microsecond());
+            ClockReading { from, of_day, at: clock.elapsed() }
+        };
+        let mut reading = read();
+        for _ in 1..MAX_READINGS {
+            if reading.at.saturating_sub(reading.from) <= READ_WITHIN {
+                break;
+            }
+            reading = read();
+        }
+        reading
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
     use jiff::Timestamp;
 
@@ -205,6 +233,53 @@ mod tests {
         assert_eq!(set(2 * HOUR, 12), (12, Some(2 * HOUR - 12)));
         ticker.follow();
         assert_eq!(set(2 * HOUR + 1, 13), (2 * HOUR + 1, None));
+    }
+
+    /// Clocks of a machine that is paused for a day, once, right before the reading of that number.
+    #[derive(Debug)]
+    struct PausedOnce {
+        pause: usize,
+        readings: AtomicUsize,
+    }
+
+    impl PausedOnce {
+        /// Returns the microseconds since the start: each reading takes one.
+        fn read(&self) -> i64 {
+            self.at(self.readings.fetch_add(1, Ordering::SeqCst))
+        }
+
+        fn at(&self, reading: usize) -> i64 {
+            let paused = if reading >= self.pause { 24 * HOUR } else { 0 };
+            paused + i64::try_from(reading).unwrap()
+        }
+    }
+
+    impl Clock for PausedOnce {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_microsecond(100 * HOUR + self.read()).unwrap()
+        }
+
+        fn elapsed(&self) -> Duration {
+            Duration::from_micros(u64::try_from(self.read()).unwrap())
+        }
+    }
+
+    #[test]
+    fn a_pause_between_the_readings_of_two_clocks_counts_once_and_is_no_leap() {
+        for pause in 0..30 {
+            let clock = Arc::new(PausedOnce { pause, readings: AtomicUsize::new(0) });
+            let ticker = Ticker::new(clock.clone(), StoreTime::of_micros(0), TickerStart::OfDay);
+            for round in 0..12 {
+                if round == 5 {
+                    ticker.follow();
+                }
+                let told = ticker.look();
+                let expected = 100 * HOUR + clock.at(clock.readings.load(Ordering::SeqCst) - 1);
+                let off = expected - told.time.as_micros();
+                assert!((0..100).contains(&off), "pause before {pause}, round {round}: off by {off}");
+                assert_eq!((told.leap.map(ClockLeap::as_micros), told.ahead.as_micros()), (None, 0), "{pause} {round}");
+            }
+        }
     }
 
     #[test]
