@@ -228,7 +228,7 @@ async fn decided(
                 intent = back;
             }
             Err(Withdrawn { why: NotBegun::Claimed(record, now), intent: Some(back) }) => {
-                // Two people said that it was not executed: it is decided on by today's rules, and may be sent again.
+                // It was not executed, as upstream or two people said: it is decided on by today's rules, and may be sent again.
                 match Absence::of(&back, &record) {
                     Some(absence) => again = Some(absence),
                     None => return Err((NotBegun::Claimed(record, now), earlier)),
@@ -252,7 +252,7 @@ async fn decided(
     Err((NotBegun::StoreAway, Earlier::None))
 }
 
-/// The claim of a call of which people said that it was not executed.
+/// The claim of a call that may be sent again.
 struct Absence {
     key: RecordKey,
     version: Number,

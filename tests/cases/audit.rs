@@ -221,6 +221,8 @@ fn one_request_is_told_as_a_story() {
     let archive = Archive::new();
     archive.fill();
     let (code, text) = archive.audit("show", &["--request-id", "PAY-1"]);
+    assert!(code == 1 && text.contains("upper and lower case letters of a requestId differ"), "{text}");
+    let (code, text) = archive.audit("show", &["--request-id", "pay-1"]);
     assert_eq!(code, 0, "{text}");
     insta::assert_snapshot!(text, @"
     production: createSwap pay-1 by payroll of main
@@ -252,6 +254,20 @@ fn an_export_is_csv_or_json_lines() {
     assert!(text.contains(",'=cmd|"), "{text}");
     let (_, text) = archive.audit("export", &["--output", "json", "--what", "executed"]);
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["number"], 3);
+    let (code, text) = archive.audit("export", &["--operation", "createSwp"]);
+    assert!(code == 0 && text.contains("the export is empty"), "{text}");
+}
+
+#[test]
+fn what_is_no_day_and_no_kind_is_refused() {
+    let archive = Archive::new();
+    archive.fill();
+    for day in ["30.11.2026", "2026-02-30", "2025-1", "2", "", "2025-11-20T14", "2025-11-0020"] {
+        let (code, text) = archive.audit("export", &["--day", day]);
+        assert!(code == 2 && text.contains("expected a day such as 2026-11-20"), "{day}: {text}");
+    }
+    let (code, text) = archive.audit("show", &["--what", "sendign"]);
+    assert!(code == 2 && text.contains("the kinds are sending, refused"), "{text}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Ticker {
     pub fn new(clock: Arc<dyn Clock>, since: StoreTime, start: TickerStart) -> Ticker {
         // A store without any commit has nothing that a wrong time could end.
         let is_settled = !matches!(start, TickerStart::Unknown) || since == StoreTime::default();
-        let ClockReading { of_day, at, .. } = ClockReading::take(&*clock);
+        let PairedClocks { of_day, at, .. } = PairedClocks::take(&*clock);
         let time = match start {
             TickerStart::Expected(expected) => since.max(expected),
             _ if is_settled => since.max(of_day),
@@ -87,7 +87,7 @@ impl Ticker {
     /// Follows the time of day again, whatever it shows. A store whose time is ahead of it stays so.
     pub fn follow(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let ClockReading { of_day, at, .. } = ClockReading::take(&*self.clock);
+        let PairedClocks { of_day, at, .. } = PairedClocks::take(&*self.clock);
         let time = told.steady(at).max(of_day);
         let anchor = ClockAnchor::new(time, at);
         *told = TickerState { time, at, anchor, ahead: time.since(of_day), leap: None, is_settled: true };
@@ -100,7 +100,7 @@ impl Ticker {
             *told = TickerState { time: told.steady(at), at, ..*told };
             return *told;
         }
-        let ClockReading { from, of_day, at } = ClockReading::take(&*self.clock);
+        let PairedClocks { from, of_day, at } = PairedClocks::take(&*self.clock);
         let steady = told.steady(at);
         let of_day = of_day.plus(told.ahead);
         let leap = told.anchor.leap(of_day, (from, at));
@@ -123,20 +123,20 @@ impl TickerState {
 
 /// The time of day, and the monotonic times right before and after it was read.
 #[derive(Clone, Copy, Debug)]
-struct ClockReading {
+struct PairedClocks {
     from: Duration,
     of_day: StoreTime,
     at: Duration,
 }
 
-impl ClockReading {
+impl PairedClocks {
     /// Reads both clocks. A machine that is paused in between makes them differ by the length of the pause, so they are
     /// read again.
-    fn take(clock: &dyn Clock) -> ClockReading {
+    fn take(clock: &dyn Clock) -> PairedClocks {
         let read = || {
             let from = clock.elapsed();
             let of_day = StoreTime::of_micros(clock.now().as_microsecond());
-            ClockReading { from, of_day, at: clock.elapsed() }
+            PairedClocks { from, of_day, at: clock.elapsed() }
         };
         let mut reading = read();
         for _ in 1..MAX_READINGS {

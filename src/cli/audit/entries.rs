@@ -4,21 +4,24 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::Offset;
 use serde_json::Value;
 
 use super::files::Chosen;
-use crate::audit::{FileSource as _, LineBody, LineReader, Numbers, read_line, split_steps};
+use crate::audit::{EntryKind, FileSource as _, LineBody, LineReader, Numbers, read_line, split_steps};
 use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
 use crate::base::visible::visible;
 use crate::cli::complain;
 use crate::cli::progress::ProgressLine;
 use crate::ledger::Outstanding;
+use crate::stations::check::claim_name;
 
 /// Selects entries; an entry must meet every condition that is given.
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct EntryFilter {
-    /// Only entries of this request, by its requestId
+    /// Only entries of this request, by its requestId; letter case counts, unless it is a UUID
     #[arg(long, visible_alias = "claim", value_name = "ID")]
     pub(in crate::cli) request_id: Option<String>,
     /// Only the entry with this number
@@ -37,11 +40,11 @@ pub(in crate::cli) struct EntryFilter {
     #[arg(long, value_name = "PERSON")]
     by: Option<String>,
     /// Only entries of this kind (sending, executed, unknown, frozen)
-    #[arg(long)]
-    what: Option<String>,
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    what: Option<EntryKind>,
     /// Only entries of this day, in UTC
-    #[arg(long, value_name = "YYYY-MM-DD")]
-    day: Option<String>,
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    day: Option<Date>,
 }
 
 /// An entry with its parsed JSON.
@@ -55,12 +58,33 @@ fn environment(text: &str) -> Result<Environment, String> {
     Environment::parse(text).ok_or_else(|| "expected `production` or `sandbox`".to_owned())
 }
 
+fn kind(text: &str) -> Result<EntryKind, String> {
+    EntryKind::parse(text).ok_or_else(|| {
+        let kinds: Vec<&str> = EntryKind::ALL.map(EntryKind::as_str).to_vec();
+        format!("no entry is of this kind; the kinds are {}", kinds.join(", "))
+    })
+}
+
+fn day(text: &str) -> Result<Date, String> {
+    let date = Date::strptime("%Y-%m-%d", text).ok().filter(|date| date.to_string() == text);
+    date.ok_or_else(|| "expected a day such as 2026-11-20".to_owned())
+}
+
 impl EntryFilter {
+    /// The likely reason why nothing matches.
+    pub(in crate::cli) fn hint(&self) -> &'static str {
+        match self.request_id {
+            Some(_) => "; upper and lower case letters of a requestId differ",
+            None => "",
+        }
+    }
+
     pub(in crate::cli) fn matches(&self, shown: &ShownEntry) -> bool {
         let Outstanding { environment, number, .. } = &shown.outstanding;
         let is = |wanted: &Option<String>, found: String| wanted.as_ref().is_none_or(|wanted| *wanted == found);
         let is_request = self.request_id.as_ref().is_none_or(|wanted| {
-            [shown.text("claim"), shown.text("requestId")].iter().any(|found| found.eq_ignore_ascii_case(wanted))
+            let (claim, request_id, name) = (shown.text("claim"), shown.text("requestId"), claim_name(wanted));
+            claim == *wanted || claim == name || claim_name(&request_id) == name
         });
         is_request
             && self.number.is_none_or(|wanted| wanted == number.as_u64())
@@ -68,8 +92,8 @@ impl EntryFilter {
             && is(&self.operation, shown.text("operation"))
             && is(&self.subject, shown.text("owner.subject"))
             && self.by.as_ref().is_none_or(|person| shown.is_by(person))
-            && is(&self.what, shown.text("what"))
-            && self.day.as_ref().is_none_or(|day| shown.at().starts_with(day.as_str()))
+            && self.what.is_none_or(|what| what.as_str() == shown.text("what"))
+            && self.day.is_none_or(|day| shown.moment().is_some_and(|at| Offset::UTC.to_datetime(at).date() == day))
     }
 }
 
@@ -97,8 +121,11 @@ impl ShownEntry {
     }
 
     pub(in crate::cli) fn at(&self) -> String {
-        let at = Timestamp::from_microsecond(self.outstanding.at.as_micros());
-        at.map_or_else(|_| String::new(), |at| format!("{at:.6}"))
+        self.moment().map_or_else(String::new, |at| format!("{at:.6}"))
+    }
+
+    fn moment(&self) -> Option<Timestamp> {
+        Timestamp::from_microsecond(self.outstanding.at.as_micros()).ok()
     }
 
     /// Returns what happened and how, without its request and owner.

@@ -12,7 +12,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::super::output::OutputFormat;
-use super::super::{ExitReason, print, print_exactly, read_named_file};
+use super::super::{ExitReason, complain, print, print_exactly, read_named_file};
 use super::entries::{EntryFilter, for_each_entry, warn_unreadable};
 use super::files::{chosen, reading};
 use super::forms::{csv_head, csv_row, entry_line, json_line};
@@ -91,6 +91,9 @@ pub(super) fn run(arguments: &AuditExportArgs) -> anyhow::Result<ExitReason> {
         })
     })?;
     warn_unreadable(unreadable);
+    if entries == 0 {
+        complain(format_args!("the export is empty: no matching entries{}", arguments.filter.hint()));
+    }
     let digest = ExportDigest { entries, bytes, sha256: hex(&hash.finalize()) };
     if let Some(path) = &arguments.digest {
         let text = json::to_record(&digest, DIGEST_FORMAT);

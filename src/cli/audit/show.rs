@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &AuditShowArgs) -> anyhow::Result<ExitReason> {
     // An entry that a node took over from another node is in two files.
     found.dedup_by(|one, other| one.outstanding == other.outstanding);
     if found.is_empty() {
-        bail!("no matching entries");
+        bail!("no matching entries{}", arguments.filter.hint());
     }
     let text = match (arguments.output, &arguments.filter.request_id) {
         (OutputFormat::Json, _) => found.iter().map(json_line).collect(),

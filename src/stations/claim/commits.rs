@@ -24,7 +24,7 @@ use crate::stations::decide::Grounds;
 pub enum AttemptSource<'a> {
     /// No claim exists.
     Nothing,
-    /// Two people said that the earlier attempts were not executed.
+    /// The earlier attempts were not executed, as upstream or two people said.
     Again(Versioned<'a, Claim>),
     /// The call is held and is released, with the steps on its hold.
     Held { here: Versioned<'a, Claim>, hold: &'a HoldId, steps: Vec<Step> },

@@ -245,9 +245,11 @@ fn become_next(
         vec![remove(if is_sent || matches!(next, NextState::Unknown(_)) { Index::Sending } else { Index::Unknown })];
     let entry = match next {
         NextState::Absent => {
-            steps.push(match attempts.iter().all(|past| past.end.is_proved_not_executed()) {
+            // A proof that people, or upstream's answer, were wrong finds its attempt here. Of a payment that no list
+            // shows no proof comes that upstream's own answer was wrong.
+            let is_done_with = |past: &PastAttempt| past.end.is_proved_not_executed() && here.value.moves.is_none();
+            steps.push(match attempts.iter().all(is_done_with) {
                 true => Step::Delete { key: here.key.clone(), version: here.version },
-                // A proof that people were wrong finds its attempt here.
                 false => replace(ClaimState::Absent, keep_absent(here, terms)),
             });
             steps.extend(booked.given_back());

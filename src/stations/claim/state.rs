@@ -137,7 +137,8 @@ pub enum ClaimState {
         /// The person who says that nobody will ever know.
         said_abandoned: Option<Owner>,
     },
-    /// Two people said that no attempt was executed: the call may be sent again.
+    /// Upstream refused each attempt in such a way that the call may be sent again (401 or 429), or two people said that it
+    /// was not executed.
     Absent,
     /// Two people said that nobody will ever know: the call is never sent again.
     Abandoned,

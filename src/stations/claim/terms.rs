@@ -46,7 +46,7 @@ pub(super) fn keep_abandoned(here: Versioned<'_, Claim>, terms: &Terms) -> Keep 
     }
 }
 
-/// A claim that people called absent is kept as long as an answer. Then its requestId is spent; a call without one may be
+/// A claim that may be sent again is kept as long as an answer. Then its requestId is spent; a call without one may be
 /// made again.
 pub(super) fn keep_absent(here: Versioned<'_, Claim>, terms: &Terms) -> Keep {
     match (KeyNaming::of(here.key), terms.keep) {

@@ -281,14 +281,17 @@ pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
     }
 }
 
-/// Returns the attempt that a second record of an executed call proves: an earlier one of which people had said that nothing
-/// happened, where the record moves what was asked for.
+/// Returns the attempt that a second record of an executed call proves: an earlier one of which people, or upstream's answer,
+/// had said that nothing happened, where the record moves what was asked for.
 pub fn proved_by_second(claim: &Claim, seen: &Sighting<'_>) -> Option<Number> {
     let is_done = matches!(claim.state, ClaimState::Done { executed: true, .. });
     let is_nothing_left = seen.follow.state(&seen.record.state).is_none_or(|state| state.is_nothing_left);
     let moves_the_same = problem_of(claim.moves.as_ref()?, &seen.record.moves).is_none();
-    let is_by_word = |past: &&PastAttempt| matches!(past.end, AttemptEnd::Absent { .. } | AttemptEnd::Abandoned { .. });
-    let fits = |past: &&PastAttempt| is_by_word(past) && past.can_have_made(seen.record.created);
+    let is_called_unexecuted = |past: &&PastAttempt| match past.end {
+        AttemptEnd::Absent { .. } | AttemptEnd::Abandoned { .. } | AttemptEnd::NotExecuted { .. } => true,
+        AttemptEnd::Executed | AttemptEnd::Unknown => false,
+    };
+    let fits = |past: &&PastAttempt| is_called_unexecuted(past) && past.can_have_made(seen.record.created);
     let open = claim.attempts.iter().rev().find(fits)?;
     (is_done && !is_nothing_left && moves_the_same).then_some(open.number)
 }

@@ -285,6 +285,51 @@ fn both_records_count_of_a_call_that_was_sent_again_after_people_said_that_nothi
     assert!(usage.contains("60000000000") && !usage.contains("90000000000"), "{usage}");
 }
 
+/// Upstream answers what it executed with a status that proves the contrary, and lists it later.
+#[test]
+fn a_call_that_upstream_refused_and_lists_counts_and_is_not_sent_again() {
+    for status in [401, 429] {
+        let (upstream, gate) = refused_with(status);
+        upstream.always(page(&[record(1, &id(1), json!(30_000), "CREATED")]));
+        let usage = || ask(&gate, "GET", "usage", &operator("ops-1"), None).json()["usage"].to_string();
+        wait_until("the payment to count", || usage().contains("30000000000"));
+        let again = post("/v2/offramps").json(offramp(&id(1), "30000").to_string()).send(gate.production());
+        assert_eq!((again.status, again.outcome().as_str()), (200, "executed"), "{again}");
+        assert_eq!(foreign(&gate, "unknown-request"), 0);
+        assert_eq!(
+            upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")).count(),
+            1,
+            "it is not sent again"
+        );
+    }
+}
+
+#[test]
+fn both_records_count_of_a_call_that_was_sent_again_after_upstream_refused_what_it_executed() {
+    let (upstream, gate) = refused_with(429);
+    let resent = record(2, &id(1), json!(30_000), "CREATED");
+    upstream.always(Act::json(201, resent.to_string()));
+    pay(&gate, &id(1), "30000");
+    upstream.always(page(&[resent, record(1, &id(1), json!(30_000), "CREATED")]));
+    wait_until("people to be told that money left twice", || foreign(&gate, "second-record") == 1);
+    let usage = ask(&gate, "GET", "usage", &operator("ops-1"), None).json()["usage"].to_string();
+    assert!(usage.contains("60000000000"), "{usage}");
+    assert_eq!(gate.metric(r#"sluice_paid_twice_total{environment="production",executions="twice"}"#), 1);
+}
+
+/// A gate whose first call upstream refused with this status.
+fn refused_with(status: u16) -> (Upstream, Gate) {
+    let upstream = Upstream::start();
+    upstream.always(page(&[]));
+    let gate = following(Setup::of(&upstream)).start();
+    wait_until("the baseline", || counted(&gate, "sluice_follow_readings_total", r#",result="read""#) >= 1);
+    let refusal = json!({"code": status, "error": "x", "errorDetails": ""});
+    upstream.always(Act::json(status, refusal.to_string()));
+    let answer = post("/v2/offramps").json(offramp(&id(1), "30000").to_string()).send(gate.production());
+    assert_eq!(answer.outcome(), "not-executed", "{answer}");
+    (upstream, gate)
+}
+
 #[test]
 fn an_id_in_other_letters_is_the_same_record() {
     let upstream = Upstream::start();
