@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::journal_gaps::close_for_lost_entries;
 use super::state::Node;
-use crate::audit::unused_before;
+use crate::audit::{split_steps, unused_before};
 use crate::base::ids::Environment;
 use crate::ledger::{Number, Outstanding, StoreFault};
 use crate::ports::AuditFault;
@@ -51,9 +51,17 @@ async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, 
         let mut waiting =
             node.store.outbox_for_journal(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
         let Some(first) = waiting.first() else { break };
+        let first_number = first.number;
         skip_what_is_lost(node, environment, highest, first).await?;
         // The journal would wait for what is missing between them: the next look begins behind it.
         waiting.truncate(connected(&waiting));
+        // In the journal it could be neither followed nor removed.
+        if let Some((at, why)) = waiting.iter().enumerate().find_map(|(at, entry)| Some((at, no_entry(entry)?))) {
+            if at == 0 {
+                return Err(entries_are_wrong(node, environment, first_number, why));
+            }
+            waiting.truncate(at);
+        }
         match node.audit.append(waiting).await {
             Ok(_on_disk) => {}
             // They are on disk.
@@ -71,6 +79,23 @@ fn connected(entries: &[Outstanding]) -> usize {
     let behind = entries.iter().skip(1);
     let follow = entries.iter().zip(behind).take_while(|(before, next)| follows(next, before.number));
     follow.count().saturating_add(1)
+}
+
+/// Returns why no gate made an entry, if that can be told without keys.
+fn no_entry(entry: &Outstanding) -> Option<&'static str> {
+    match split_steps(&entry.entry) {
+        Err(_) => Some("it is no entry"),
+        Ok(split) if split.steps.is_none() => Some("it keeps no steps"),
+        Ok(split) if split.values().is_none() => Some("its values cannot be read"),
+        Ok(_) => None,
+    }
+}
+
+/// The store has an entry that no gate makes. It is not believed any more.
+fn entries_are_wrong(node: &Node, environment: Environment, number: Number, why: &str) -> RecoverError {
+    let why = format!("entry {number} of {environment} is none that a gate makes: {why}");
+    node.found_changed_entries(environment, &why);
+    RecoverError::Store(StoreFault::Away(why))
 }
 
 /// Whether no entry is missing between a number and an entry.

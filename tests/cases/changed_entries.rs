@@ -99,3 +99,18 @@ fn an_entry_that_is_almost_the_same_is_found_by_what_gates_say_of_their_journals
     assert_eq!(paid.redis.ask(&["EVAL", script, "1", "sluice:{production}:q"]), ["1"]);
     nothing_is_lost(paid, "somebody changed entries on their way");
 }
+
+/// In a journal it could be neither followed nor removed.
+#[test]
+fn an_entry_that_no_gate_makes_comes_into_no_journal() {
+    for made in ["{}", "[]", "{\"steps\":1,\"values\":[5]}"] {
+        let paid = paid_at_one();
+        let script = "local entry, number = unpack(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES'))
+            local place = string.match(entry, '^%d+ %d+ %S+ ')
+            redis.call('ZREM', KEYS[1], entry)
+            redis.call('ZADD', KEYS[1], number, place .. 'w;' .. ARGV[1])
+            return 1";
+        assert_eq!(paid.redis.ask(&["EVAL", script, "1", "sluice:{production}:q", made]), ["1"]);
+        nothing_is_lost(paid, "is none that a gate makes");
+    }
+}

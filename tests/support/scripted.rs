@@ -1,12 +1,20 @@
 //! A server that speaks as a Redis does, and says what it is told to say.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Stands in an answer for the mark of its call.
-pub const MARK: &str = "the-mark";
+/// Stands in an answer for the digest of its words and of the mark of its call.
+pub const DIGEST: &str = "the-digest-of-the-answer-and-of-the-mark";
+/// The bytes of a mark.
+const MARK_BYTES: usize = 8;
+
+/// Returns what ends an answer of the store's script: the digest of its words and of the mark of its call.
+pub fn digest(words: &str, mark: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, format!("{words}{mark}").as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 #[derive(Debug)]
 pub struct Scripted {
@@ -60,12 +68,17 @@ impl Scripted {
 impl Script {
     fn serve(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
-        while let Some(words) = words(&mut reader) {
+        while let Some(words) = words_of(&mut reader) {
             let answers = self.answers.lock().unwrap();
             let first_two = words.get(..2).and_then(|two| answers.get(&two.join(" ")));
             let answer = first_two.or_else(|| answers.get(&words[0])).cloned();
             drop(answers);
-            let answer = answer.unwrap_or_else(|| default_answer(&words)).replace(MARK, &mark(&words));
+            let mut answer = answer.unwrap_or_else(|| default_answer(&words));
+            if answer.contains(DIGEST) {
+                let mut told = words_of(&mut answer.as_bytes()).unwrap();
+                told.pop();
+                answer = answer.replace(DIGEST, &digest(&told.concat(), &mark(&words)));
+            }
             self.asked.lock().unwrap().push(words);
             if stream.write_all(answer.as_bytes()).is_err() {
                 return;
@@ -83,21 +96,21 @@ fn default_answer(words: &[String]) -> String {
 
 /// Returns the mark with which a call of the store's script begins.
 fn mark(words: &[String]) -> String {
-    words.get(5).map(|head| head.chars().take(MARK.len()).collect()).unwrap_or_default()
+    words.get(5).map(|head| head.chars().take(MARK_BYTES).collect()).unwrap_or_default()
 }
 
-fn words(reader: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
+fn words_of(reader: &mut impl BufRead) -> Option<Vec<String>> {
     (0..length(reader)?).map(|_| word(reader)).collect()
 }
 
-fn word(reader: &mut BufReader<TcpStream>) -> Option<String> {
+fn word(reader: &mut impl BufRead) -> Option<String> {
     let mut bytes = vec![0; length(reader)? + 2];
     reader.read_exact(&mut bytes).ok()?;
     bytes.truncate(bytes.len() - 2);
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn length(reader: &mut BufReader<TcpStream>) -> Option<usize> {
+fn length(reader: &mut impl BufRead) -> Option<usize> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
     line.trim_end().get(1..)?.parse().ok()

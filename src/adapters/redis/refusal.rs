@@ -37,7 +37,10 @@ pub(super) async fn check(
 
 /// Returns the fault of a connection that lost an answer: the next one stands for it. It has no code, so the connection ends.
 pub fn of_another_call() -> RedisError {
-    RedisError::from((ErrorKind::UnexpectedReturnType, "the answer belongs to another call"))
+    RedisError::from((
+        ErrorKind::UnexpectedReturnType,
+        "the answer is not the one to this call: it belongs to another call, or was changed on its way",
+    ))
 }
 
 /// Asks whether the Redis answers, and whether the answer is to this question.

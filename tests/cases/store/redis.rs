@@ -13,7 +13,7 @@ use sluice::telemetry::Metrics;
 
 use super::asked::*;
 use crate::support::clock::{PATIENCE, Watch};
-use crate::support::scripted::{MARK, Scripted};
+use crate::support::scripted::{DIGEST, Scripted};
 use crate::support::{Between, Redis};
 
 /// On a busy machine all takes its time.
@@ -419,7 +419,7 @@ async fn a_write_is_fsynced_or_in_doubt() {
     );
     let allowed = ::redis::Script::new(include_str!("../../../src/adapters/redis/permissions.lua"));
     server.answers(&format!("EVALSHA {}", allowed.get_hash()), "*0\r\n");
-    server.answers("EVALSHA", &format!("*4\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n$8\r\n{MARK}\r\n"));
+    server.answers("EVALSHA", &format!("*4\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n$40\r\n{DIGEST}\r\n"));
     server.answers("WAITAOF", "*2\r\n:1\r\n:0\r\n");
     let store = opened(&demanding(&server.url(), Durability::Fsynced)).await;
     assert_eq!(tries(&store, "a").await.unwrap().number().as_u64(), 1);

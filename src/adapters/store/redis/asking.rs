@@ -4,12 +4,14 @@ use std::sync::atomic::Ordering;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, RedisResult};
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
 use super::call_head::{CallMark, ScriptHead};
 use super::generation::FoundDamage;
 use super::script_args::Words;
 use super::{DAMAGED, NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
 use crate::adapters::redis::{Unanswered, of_another_call};
+use crate::base::digest::hex;
 use crate::base::ids::Environment;
 use crate::config::Durability;
 use crate::ledger::StoreFault;
@@ -19,10 +21,15 @@ const CALL_BYTES: usize = 112;
 /// How long the mark behind what was read stays.
 const MARK_SECONDS: u64 = 60;
 
-/// Returns the answer without the mark of its call.
+/// Returns the answer without the digest of its words and of the mark of its call.
 fn own(mut told: ScriptReply, mark: CallMark) -> RedisResult<ScriptReply> {
-    match told.pop() {
-        Some(last) if last == mark => Ok(told),
+    let last = told.pop();
+    // The script can make no other digest. It is for faults: who changes answers on purpose can make it as well.
+    let mut digest = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    told.iter().for_each(|word| digest.update(word));
+    digest.update(&mark);
+    match last {
+        Some(last) if last == hex(digest.finish().as_ref()).as_bytes() => Ok(told),
         _ => Err(of_another_call()),
     }
 }
@@ -94,8 +101,11 @@ impl RedisStore {
                 let (environment, mends) = asked;
                 let belief = self.beliefs.as_ref().map(|beliefs| beliefs.at(environment));
                 if let Some(mut belief) = belief.filter(|belief| belief.mends == mends) {
-                    belief.damage = Some(FoundDamage { behind: behind.to_owned(), why: why.to_owned() });
-                    self.doubted.notify_one();
+                    let found = FoundDamage { behind: behind.to_owned(), why: why.to_owned() };
+                    // One that is known waits for its turn.
+                    if belief.damage.replace(found).is_none() {
+                        self.doubted.notify_one();
+                    }
                 }
                 Err(Unanswered::Refused(code, why.to_owned()))
             }
@@ -165,5 +175,33 @@ impl RedisStore {
         words: &Words,
     ) -> Result<ScriptReply, StoreFault> {
         self.ask(environment, operation, words).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_was_changed_on_the_way_is_believed_by_none() {
+        let mark = *b"one call";
+        let words: ScriptReply = [&b"done"[..], b"17", b"1800000000000000"].map(<[u8]>::to_vec).to_vec();
+        let mut digest = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        digest.update(&words.concat());
+        digest.update(&mark);
+        let answer: ScriptReply = words.iter().cloned().chain([hex(digest.finish().as_ref()).into_bytes()]).collect();
+        assert_eq!(own(answer.clone(), mark).unwrap(), words);
+        assert!(
+            own(answer.clone(), *b"two call").is_err() && own(words, mark).is_err() && own(Vec::new(), mark).is_err()
+        );
+        for (word, byte) in
+            answer.iter().enumerate().flat_map(|(word, bytes)| (0..bytes.len()).map(move |at| (word, at)))
+        {
+            for bit in 0..8 {
+                let mut changed = answer.clone();
+                changed[word][byte] ^= 1 << bit;
+                assert!(own(changed, mark).is_err(), "bit {bit} of byte {byte} of word {word}");
+            }
+        }
     }
 }

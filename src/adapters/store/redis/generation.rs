@@ -5,6 +5,7 @@
 //! so commits of other nodes never hide that the store has lost some.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::membership::{HeartbeatReply, LAPSE};
 use crate::base::ids::Environment;
@@ -12,6 +13,10 @@ use crate::ledger::{Commit, NodeId, Number, StoreTime};
 
 /// Stands for the generation in the calls of a node that waits for a lost store.
 const WAITS: &str = "-";
+/// How often a node has a damaged store mended without a pause.
+const MENDS_AT_ONCE: u32 = 8;
+/// The pause after which it may do so once more.
+const MEND_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Beliefs {
@@ -42,6 +47,28 @@ pub(super) struct Belief {
     pub damage: Option<FoundDamage>,
     /// How often this node had it mended.
     pub mends: u64,
+    pub mend_room: MendRoom,
+}
+
+/// How often a node may have the store mended soon: one that is damaged anew at once is rebuilt in vain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MendRoom {
+    taken: u32,
+    /// Until when the taken room was given back.
+    since: Duration,
+}
+
+impl MendRoom {
+    /// Takes room, at this monotonic time. Returns whether there was any.
+    pub fn take(&mut self, now: Duration) -> bool {
+        let returned = now.saturating_sub(self.since).as_secs() / MEND_PAUSE.as_secs();
+        let returned = u32::try_from(returned).unwrap_or(u32::MAX);
+        self.taken = self.taken.saturating_sub(returned);
+        self.since = if self.taken == 0 { now } else { self.since.saturating_add(MEND_PAUSE.saturating_mul(returned)) };
+        let has_room = self.taken < MENDS_AT_ONCE;
+        self.taken = self.taken.saturating_add(u32::from(has_room));
+        has_room
+    }
 }
 
 /// What a node found in the store that no gate writes.
@@ -96,5 +123,25 @@ impl Belief {
 
     pub fn has(&mut self, number: u64) {
         self.highest = self.highest.max(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_damaged_again_and_again_is_mended_with_pauses() {
+        let mut room = MendRoom::default();
+        let at = Duration::from_millis;
+        let mut mended = |millis: std::ops::Range<u64>| {
+            millis.step_by(100).filter(|now| room.take(at(1_000_000 + now))).collect::<Vec<u64>>()
+        };
+        assert_eq!(mended(0..900), [0, 100, 200, 300, 400, 500, 600, 700]);
+        let later = mended(900..30_000);
+        assert!((5..=6).contains(&later.len()), "{later:?}");
+        assert!(later.windows(2).all(|pair| pair[1] - pair[0] >= 4_900), "{later:?}");
+        // After a while without damage it is mended at once again.
+        assert_eq!(mended(100_000..100_800).len(), 8);
     }
 }

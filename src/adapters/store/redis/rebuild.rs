@@ -9,8 +9,10 @@ use super::membership::LAPSE;
 use super::reader::ReplyReader;
 use super::script_args::Words;
 use super::{RedisStore, StoreFault, fault, root, wire_entry};
+use crate::adapters::clock::SystemClock;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, NodeId, Number, Outstanding, StoreTime};
+use crate::ports::Clock as _;
 use crate::telemetry::{JobProgress, PROGRESS_INTERVAL};
 
 /// How many items one call writes.
@@ -217,10 +219,17 @@ impl RedisStore {
     }
 
     /// Removes what cannot be read, and tells all nodes that the store is rebuilt. Returns whether it does: not where the
-    /// store is another one, nor where another node had it mended meanwhile.
+    /// store is another one, nor where another node had it mended meanwhile, nor where it was mended often a moment ago.
     pub async fn mend(&self, environment: Environment) -> Result<bool, StoreFault> {
         let Some(beliefs) = &self.beliefs else { return Ok(false) };
-        let Some(found) = beliefs.at(environment).damage.clone() else { return Ok(false) };
+        let found = {
+            let mut belief = beliefs.at(environment);
+            let Some(found) = belief.damage.clone() else { return Ok(false) };
+            if !belief.mend_room.take(SystemClock.elapsed()) {
+                return Ok(false);
+            }
+            found
+        };
         let is_mended = self.ask_to_rebuild(environment, "damaged", &found.behind).await?;
         let mut belief = beliefs.at(environment);
         (belief.damage, belief.mends) = (None, belief.mends.saturating_add(1));

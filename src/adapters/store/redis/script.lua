@@ -107,8 +107,9 @@ end
 -- What all operations share; infinite times are none. The time that the caller was told last, and the highest number of
 -- its own commits; the time that it expects, and how far the clock may differ from that; the calling node, the
 -- generation that it knows, empty if it knows none, and the run of this Redis. Few calls have more: the clock in tests,
--- and what the caller adds to the clock until it has compared the clock of its machine. Before all that stands a mark,
--- which ends the answer: on a connection that lost an answer the caller would take the next one for it.
+-- and what the caller adds to the clock until it has compared the clock of its machine. Before all that stands a mark.
+-- A digest of the answer and of the mark ends the answer: on a connection that lost an answer the caller would take the
+-- next one for it, and what was changed on the way would be believed.
 local NONE = math.huge
 local call_mark, told_before, highest, expected, tolerance, asker, known, met, more =
   struct.unpack('<c8ddddHc0Hc0Hc0', ARGV[2])
@@ -823,7 +824,7 @@ if op == 'commit' then
   elseif answer[1] == 'stood' then
     answer[2] = reported(root, now, mark, is_sure)
   end
-  answer[#answer + 1] = call_mark
+  answer[#answer + 1] = redis.sha1hex(table.concat(answer) .. call_mark)
   return answer
 end
 
@@ -850,7 +851,7 @@ local function finish(is_well, answer, act)
     alter = redis.call
     act()
   end
-  answer[#answer + 1] = call_mark
+  answer[#answer + 1] = redis.sha1hex(table.concat(answer) .. call_mark)
   return answer
 end
 
