@@ -1,4 +1,5 @@
-//! Turns to read the audit log: few at one time, and at most half of them one person's.
+//! Turns to read the audit log: few at one time, and at most half of them one person's. Exports, which take long, have turns
+//! of their own.
 //!
 //! A search waits first for a turn of its person and then for one of all, so one person's searches wait for each other.
 
@@ -14,7 +15,8 @@ use crate::stations::reply::{Code, Reply, error_json};
 
 /// How many searches of the audit log run at one time.
 const MAX_READERS: usize = 4;
-const MAX_OF_PERSON: usize = MAX_READERS / 2;
+/// How many exports are made at one time.
+const MAX_EXPORTS: usize = 2;
 /// How long a search waits for its turn.
 const TURN_WAIT: Duration = Duration::from_secs(5);
 
@@ -22,6 +24,7 @@ const TURN_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct JournalReaders {
     all: Arc<Semaphore>,
+    most_of_person: usize,
     /// Of those who read or wait.
     of_person: Mutex<HashMap<Owner, Arc<Semaphore>>>,
     wait: Duration,
@@ -36,7 +39,16 @@ pub(super) struct JournalTurn {
 
 impl JournalReaders {
     pub fn new() -> JournalReaders {
-        JournalReaders { all: Arc::new(Semaphore::new(MAX_READERS)), of_person: Mutex::default(), wait: TURN_WAIT }
+        JournalReaders::of_turns(MAX_READERS)
+    }
+
+    pub fn for_exports() -> JournalReaders {
+        JournalReaders::of_turns(MAX_EXPORTS)
+    }
+
+    fn of_turns(most: usize) -> JournalReaders {
+        let all = Arc::new(Semaphore::new(most));
+        JournalReaders { all, most_of_person: most / 2, of_person: Mutex::default(), wait: TURN_WAIT }
     }
 
     /// Waits for a turn, or refuses.
@@ -48,7 +60,7 @@ impl JournalReaders {
             Some(JournalTurn { _own: own, _all: all })
         });
         turn.await.ok().flatten().ok_or_else(|| {
-            let message = "too many searches of the audit log are running; try again shortly.";
+            let message = "too many searches or exports of the audit log are running; try again shortly.";
             Box::new(error_json(Code::Overloaded, message, None))
         })
     }
@@ -57,7 +69,7 @@ impl JournalReaders {
         let mut all = self.of_person.lock().unwrap_or_else(PoisonError::into_inner);
         // Permits, and those who wait for one, keep theirs.
         all.retain(|_, own| Arc::strong_count(own) > 1);
-        all.entry(person.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_OF_PERSON))).clone()
+        all.entry(person.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.most_of_person))).clone()
     }
 }
 
@@ -85,6 +97,16 @@ mod tests {
         drop(vera);
         assert!(readers.turn(&person("vera")).await.is_ok());
         assert_eq!(readers.of_person.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_person_makes_one_export_at_a_time_and_takes_no_search_from_anybody() {
+        let exporters = JournalReaders { wait: Duration::from_millis(50), ..JournalReaders::for_exports() };
+        let _vera = exporters.turn(&person("vera")).await.unwrap();
+        assert_eq!(exporters.turn(&person("vera")).await.unwrap_err().status, 503);
+        let _walt = exporters.turn(&person("walt")).await.unwrap();
+        assert_eq!(exporters.turn(&person("xena")).await.unwrap_err().status, 503);
+        assert!(readers().turn(&person("vera")).await.is_ok());
     }
 
     #[tokio::test]

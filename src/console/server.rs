@@ -62,6 +62,7 @@ pub(super) struct ConsoleServer {
     /// Sign-in at the OpenID provider, if one is configured.
     pub oidc: Option<ProviderSignIn>,
     pub readers: JournalReaders,
+    pub exporters: JournalReaders,
     /// When this process began to count decisions.
     pub begun: Timestamp,
     pub before: OnceCell<DecisionCache>,
@@ -98,6 +99,7 @@ impl ConsoleServer {
             token_sign_in: config.token_sign_in,
             oidc: config.oidc.clone().map(ProviderSignIn::new).transpose()?,
             readers: JournalReaders::new(),
+            exporters: JournalReaders::for_exports(),
             begun,
             before: OnceCell::new(),
             is_tls: config.tls.is_some(),

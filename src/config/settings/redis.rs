@@ -71,9 +71,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     millis(
         "timeout_ms",
-        "100",
+        "500",
         |w| &mut w.redis_timeout,
-        "How long a call waits for the Redis. After a timeout, calls fail at once until the Redis answers again.",
+        "How long a call waits for an answer of the Redis. Money and changes whose answer is later get 503; once two\n\
+         checks in a row are late as well, no call waits until the Redis answers again.",
     ),
     Setting {
         name: "nodes",

@@ -7,10 +7,12 @@ use serde_json::Value;
 
 use super::destinations::DestinationNames;
 use super::rows::RowMaker;
-use super::statement::{self, StatementColumn, StatementQuery};
-use super::{PaymentOrder, PaymentQuery, SortKey, read_book};
+use super::statement::{self, DayStatement, LineSamples, StatementColumn, StatementQuery};
+use super::{PaymentOrder, PaymentQuery, SortKey, read_in_turn};
 use crate::catalog::Violation;
 use crate::console::export::{self, ExportFile, MAX_ROWS, columns, csv, json_lines};
+use crate::console::payment_index::{PaymentKey, PaymentRow, ReadBook};
+use crate::console::person::Person;
 use crate::console::render::moment;
 use crate::console::request::{ActRequest, violated};
 use crate::console::server::ConsoleServer;
@@ -80,6 +82,49 @@ impl ExportQuery {
     }
 }
 
+/// What an export takes out of the book, so that others can read the book while it is written.
+struct FoundRows {
+    since: Value,
+    rows: RowsOf,
+}
+
+enum RowsOf {
+    Payments { page: Vec<(PaymentKey, PaymentRow)>, next: Option<String> },
+    Statement { statement: DayStatement, samples: LineSamples, day: Value },
+}
+
+impl ExportQuery {
+    fn found(self, inside: &ConsoleState, person: &Person, read: &ReadBook) -> Result<FoundRows, Box<Reply>> {
+        let rows = match self {
+            ExportQuery::Payments(query) => {
+                let roles: Vec<&str> = person.roles().collect();
+                let (page, next) = query.tally(&inside.visibility, &roles, &read.book).page();
+                let page = page.into_iter().filter_map(|key| Some((key.clone(), read.book.row(&key)?.clone())));
+                let next = next.map(|(by, at, number): SortKey| format!("{by}.{at}.{number}"));
+                RowsOf::Payments { page: page.collect(), next }
+            }
+            ExportQuery::Statement(_) if read.is_filling() => {
+                let why = "the gate still reads its audit log, so that the statement is not whole; try again shortly.";
+                return Err(Box::new(error_json(Code::Overloaded, why, None)));
+            }
+            ExportQuery::Statement(query) => {
+                let statement = query.statement(inside, person, read);
+                let (samples, day) = (statement.samples(read), query.day.members(statement::now_of(inside)));
+                RowsOf::Statement { statement, samples, day }
+            }
+        };
+        Ok(FoundRows { since: read.since().map_or(Value::Null, moment), rows })
+    }
+}
+
+fn payment_row(maker: &RowMaker<'_>, key: &PaymentKey, row: &PaymentRow) -> Value {
+    let (mut row, hash) = maker.row(key, row);
+    if let Some(members) = row.as_object_mut() {
+        members.insert("entrySha256".to_owned(), hash.map(|hash| hash.to_string()).into());
+    }
+    row
+}
+
 pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let inside = &server.inside;
     let names = DestinationNames::of(inside);
@@ -96,47 +141,36 @@ pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActReques
     };
     let head = export::head(inside, asked, what, &filters);
     let person = asked.person.clone();
-    let made = read_book(server, &asked.person.who, move |inside, read| {
-        let catalog = inside.catalog();
+    let turn = match server.exporters.turn(&asked.person.who).await {
+        Ok(turn) => turn,
+        Err(refusal) => return *refusal,
+    };
+    let find = move |inside: &ConsoleState, read: &mut ReadBook| query.found(inside, &person, read);
+    let make = move |inside: &ConsoleState, found: Result<FoundRows, Box<Reply>>| {
+        let (catalog, FoundRows { since, rows }) = (inside.catalog(), found?);
         let maker = RowMaker { inside, catalog: &catalog, names: &names };
-        let since = read.since().map_or(Value::Null, moment);
-        let query = match query {
-            ExportQuery::Payments(query) => query,
-            ExportQuery::Statement(_) if read.is_filling() => {
-                let why = "the gate still reads its audit log, so that the statement is not whole; try again shortly.";
-                return Err(Box::new(error_json(Code::Overloaded, why, None)));
+        match rows {
+            RowsOf::Payments { page, next } => {
+                let rows: Vec<Value> = page.iter().map(|(key, row)| payment_row(&maker, key, row)).collect();
+                let content = if is_csv { csv(&rows, &columns(&COLUMNS)) } else { json_lines(&head, &rows) };
+                Ok(ExportFile { name, is_csv, content, rows: rows.len(), next, since, of })
             }
-            ExportQuery::Statement(query) => {
-                let statement = query.statement(inside, &person, read);
-                let Some(rows) = statement.lines_json(&maker, read) else {
+            RowsOf::Statement { statement, samples, day } => {
+                let Some(rows) = statement.lines_json(&maker, &samples) else {
                     return Err(Box::new(violated(vec![statement::too_many()])));
                 };
                 let mut head = head;
-                if let (Some(members), Value::Object(day)) =
-                    (head.as_object_mut(), query.day.members(statement::now_of(inside)))
-                {
+                if let (Some(members), Value::Object(day)) = (head.as_object_mut(), day) {
                     members.extend(day);
                     members.insert("since".to_owned(), since.clone());
                     members.insert("totals".to_owned(), statement.totals_json().into());
                 }
                 let content = if is_csv { csv(&rows, &statement_columns()) } else { json_lines(&head, &rows) };
-                return Ok(ExportFile { name, is_csv, content, rows: rows.len(), next: None, since, of });
+                Ok(ExportFile { name, is_csv, content, rows: rows.len(), next: None, since, of })
             }
-        };
-        let (page, next) = query.tally(&inside.visibility, &person.roles().collect::<Vec<_>>(), &read.book).page();
-        let rows = page.iter().filter_map(|key| {
-            let (mut row, hash) = maker.row(key, read.book.row(key)?);
-            if let Some(members) = row.as_object_mut() {
-                members.insert("entrySha256".to_owned(), hash.map(|hash| hash.to_string()).into());
-            }
-            Some(row)
-        });
-        let rows: Vec<Value> = rows.collect();
-        let content = if is_csv { csv(&rows, &columns(&COLUMNS)) } else { json_lines(&head, &rows) };
-        let next = next.map(|(by, at, number): SortKey| format!("{by}.{at}.{number}"));
-        Ok(ExportFile { name, is_csv, content, rows: rows.len(), next, since, of })
-    })
-    .await;
+        }
+    };
+    let made = read_in_turn(server, turn, find, make).await;
     match made.and_then(|made| made) {
         Ok(file) => export::record(inside, asked, filters, file).await,
         Err(refusal) => *refusal,

@@ -37,6 +37,7 @@ use self::rows::RowMaker;
 use self::tally::{DailyMoney, PaymentTally, SortKey};
 use super::form::pairs;
 use super::payment_index::{PaymentBook, PaymentDay, PaymentIndex, PaymentKey, PaymentRow, PaymentTerms, ReadBook};
+use super::readers::JournalTurn;
 use super::render::{moment, name_of};
 use super::request::{ActRequest, environment as served, unreadable, violated};
 use super::server::ConsoleServer;
@@ -324,19 +325,32 @@ async fn read_book<T: Send + 'static>(
     who: &Owner,
     find: impl FnOnce(&ConsoleState, &mut ReadBook) -> T + Send + 'static,
 ) -> Result<T, Box<Reply>> {
+    let turn = server.readers.turn(who).await?;
+    read_in_turn(server, turn, find, |_, found| found).await
+}
+
+/// The same in a turn. What is found is made into an answer once others can read the book.
+async fn read_in_turn<F, T: Send + 'static>(
+    server: &ConsoleServer,
+    turn: JournalTurn,
+    find: impl FnOnce(&ConsoleState, &mut ReadBook) -> F + Send + 'static,
+    make: impl FnOnce(&ConsoleState, F) -> T + Send + 'static,
+) -> Result<T, Box<Reply>> {
     let (inside, index): (ConsoleState, Arc<PaymentIndex>) = (server.inside.clone(), server.payments.clone());
-    let room = server.readers.turn(who).await?;
     let reading = tokio::task::spawn_blocking(move || {
-        let _room = room;
-        let mut read = index.caught_up(&inside.catalog())?;
-        Ok::<_, std::io::Error>((find(&inside, &mut read), read.is_filling()))
+        let _turn = turn;
+        let (found, is_filling) = {
+            let mut read = index.caught_up(&inside.catalog())?;
+            (find(&inside, &mut read), read.is_filling())
+        };
+        Ok::<_, std::io::Error>((make(&inside, found), is_filling))
     });
     match reading.await {
-        Ok(Ok((found, is_filling))) => {
+        Ok(Ok((made, is_filling))) => {
             if is_filling {
                 server.payments.fill(server.inside.catalog(), server.inside.stopping.clone());
             }
-            Ok(found)
+            Ok(made)
         }
         Ok(Err(error)) => {
             tracing::error!(%error, "cannot read the audit log");

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::destinations::DestinationNames;
 use super::filter::{PaymentFilter, wrong};
 use super::rows::RowMaker;
-use super::{is_visible, parameters, put_extent, with_book};
+use super::{is_visible, parameters, put_extent, read_in_turn};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::money::Decimal;
 use crate::base::word_enum::word_enum;
@@ -115,6 +115,9 @@ pub(super) struct DayStatement {
     end: StoreTime,
     lines: BTreeMap<LineKey, StatementLine>,
 }
+
+/// A payment of each line.
+pub(super) type LineSamples = HashMap<PaymentKey, PaymentRow>;
 
 /// Where a payment stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,14 +260,20 @@ impl DayStatement {
         count(&mut line.or_default().sums, StatementColumn::Foreign, 1, fact.amount);
     }
 
+    /// Returns a payment of each line, by whose entry the line names its destination.
+    pub fn samples(&self, read: &ReadBook) -> LineSamples {
+        let keys = self.lines.values().filter_map(|line| line.sample.as_ref()).take(MAX_LINES);
+        keys.filter_map(|key| Some((key.clone(), read.book.row(key)?.clone()))).collect()
+    }
+
     /// Returns each line; `None` where there are too many.
-    pub fn lines_json(&self, maker: &RowMaker<'_>, read: &ReadBook) -> Option<Vec<Value>> {
+    pub fn lines_json(&self, maker: &RowMaker<'_>, samples: &LineSamples) -> Option<Vec<Value>> {
         if self.lines.len() > MAX_LINES {
             return None;
         }
         let to = |line: &StatementLine| {
             let key = line.sample.as_ref()?;
-            maker.row(key, read.book.row(key)?).0.get("to").cloned()
+            maker.row(key, samples.get(key)?).0.get("to").cloned()
         };
         let one = |(key, line): (&LineKey, &StatementLine)| {
             json!({
@@ -406,20 +415,27 @@ pub(in crate::console) async fn statement(server: &ConsoleServer, asked: &ActReq
         Err(violation) => return violated(vec![violation]),
     };
     let person = asked.person.clone();
-    with_book(server, &asked.person.who, move |inside, read| {
+    let turn = match server.readers.turn(&asked.person.who).await {
+        Ok(turn) => turn,
+        Err(refusal) => return *refusal,
+    };
+    let find = move |inside: &ConsoleState, read: &mut ReadBook| {
         let statement = query.statement(inside, &person, read);
+        let mut answer = query.day.members(now_of(inside));
+        put_extent(&mut answer, inside, read);
+        (answer, statement.samples(read), statement)
+    };
+    let make = move |inside: &ConsoleState, (mut answer, samples, statement): (Value, LineSamples, DayStatement)| {
         let catalog = inside.catalog();
         let maker = RowMaker { inside, catalog: &catalog, names: &names };
-        let Some(lines) = statement.lines_json(&maker, read) else { return violated(vec![too_many()]) };
-        let mut answer = query.day.members(now_of(inside));
+        let Some(lines) = statement.lines_json(&maker, &samples) else { return violated(vec![too_many()]) };
         if let Some(members) = answer.as_object_mut() {
             members.insert("lines".to_owned(), lines.into());
             members.insert("totals".to_owned(), statement.totals_json().into());
         }
-        put_extent(&mut answer, inside, read);
         ok_json(200, &answer)
-    })
-    .await
+    };
+    read_in_turn(server, turn, find, make).await.unwrap_or_else(|refusal| *refusal)
 }
 
 pub(super) fn now_of(inside: &ConsoleState) -> StoreTime {
