@@ -116,7 +116,7 @@ pub(super) struct DayStatement {
     lines: BTreeMap<LineKey, StatementLine>,
 }
 
-/// A payment of each line.
+/// A payment of each line, which names its destination.
 pub(super) type LineSamples = HashMap<PaymentKey, PaymentRow>;
 
 /// Where a payment stands.
@@ -260,7 +260,6 @@ impl DayStatement {
         count(&mut line.or_default().sums, StatementColumn::Foreign, 1, fact.amount);
     }
 
-    /// Returns a payment of each line, by whose entry the line names its destination.
     pub fn samples(&self, read: &ReadBook) -> LineSamples {
         let keys = self.lines.values().filter_map(|line| line.sample.as_ref()).take(MAX_LINES);
         keys.filter_map(|key| Some((key.clone(), read.book.row(key)?.clone()))).collect()
