@@ -28,6 +28,7 @@ mod refusal;
 mod shards;
 mod standing;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -81,8 +82,8 @@ pub struct Redis {
     waiting: Semaphore,
     /// Limits the connections that wait for replicas or a disk.
     alone: Semaphore,
-    /// Why a Redis that answers is not used.
-    unfit: ArcSwapOption<UnfitRedis>,
+    /// Why there is no connection.
+    obstacle: ArcSwapOption<NotConnected>,
     /// Why it refuses writes, if it does.
     refusal: watch::Sender<Option<WriteRefusal>>,
     metrics: Metrics,
@@ -90,6 +91,8 @@ pub struct Redis {
 
 /// Errors after which another connection may lead to a Redis that can do more.
 const ELSEWHERE: [&str; 8] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS", "MOVED"];
+/// The beginning of the error of a script whose user lacks a right in its midst; its code is `ERR`.
+const SCRIPT_DENIED: &str = "The user executing the script can't";
 /// How many calls may wait for an answer at one time.
 const WAITING: usize = 1_024;
 /// How many dedicated connections may be in use at one time.
@@ -121,7 +124,7 @@ impl Redis {
             late: Notify::new(),
             waiting: Semaphore::new(WAITING),
             alone: Semaphore::new(ALONE),
-            unfit: ArcSwapOption::empty(),
+            obstacle: ArcSwapOption::empty(),
             refusal: watch::Sender::new(None),
             metrics,
         })
@@ -155,14 +158,18 @@ impl Redis {
     pub async fn ready_within(&self, time: Duration) -> Result<(), NotReady> {
         let ready = async {
             while self.current.load().is_none() {
-                if let Some(unfit) = self.unfit.load_full() {
-                    return Err(NotReady::Unfit((*unfit).clone()));
+                if let Some(NotConnected::Unfit(unfit)) = self.obstacle.load().as_deref() {
+                    return Err(NotReady::Unfit(unfit.clone()));
                 }
                 sleep(FIRST_PAUSE).await;
             }
             Ok(())
         };
-        timeout(time, ready).await.unwrap_or(Err(NotReady::Away))
+        let in_vain = || match self.obstacle.load().as_deref() {
+            Some(NotConnected::Closing) => NotReady::Closing,
+            _ => NotReady::Away,
+        };
+        timeout(time, ready).await.unwrap_or_else(|_| Err(in_vain()))
     }
 
     /// Returns fields of its `INFO`, by name.
@@ -185,7 +192,7 @@ impl Redis {
         question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
-        let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many calls wait for it"))?;
+        let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many calls wait for it".into()))?;
         self.answered(&standing, timeout(self.deadline, question(standing.shared.clone(), &standing.run)).await)
     }
 
@@ -195,7 +202,7 @@ impl Redis {
         question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         match self.standing()?.is_late.load(Ordering::SeqCst) {
-            true => Err(Unanswered::Away("an answer is late")),
+            true => Err(Unanswered::Away("an answer is late".into())),
             false => self.ask(question).await,
         }
     }
@@ -206,7 +213,7 @@ impl Redis {
         question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
-        let _waiting = self.alone.try_acquire().map_err(|_| Unanswered::Away("too many calls wait for it"))?;
+        let _waiting = self.alone.try_acquire().map_err(|_| Unanswered::Away("too many calls wait for it".into()))?;
         let unused = standing.unused().pop();
         let asked = Stopwatch::start();
         let connection = match unused {
@@ -215,11 +222,11 @@ impl Redis {
                 Ok(Ok(Some(connection))) => connection,
                 Ok(Ok(None) | Err(_)) => {
                     self.lose(&standing);
-                    return Err(Unanswered::Away("no further connection could be made"));
+                    return Err(Unanswered::Away("no further connection could be made".into()));
                 }
                 Err(_) => {
                     self.be_late(&standing);
-                    return Err(Unanswered::Away("no further connection could be made in time"));
+                    return Err(Unanswered::Away("no further connection could be made in time".into()));
                 }
             },
         };
@@ -233,7 +240,11 @@ impl Redis {
     }
 
     fn standing(&self) -> Result<Arc<ConnectionStanding>, Unanswered> {
-        self.current.load_full().ok_or(Unanswered::Away("it is away"))
+        let away = || match self.obstacle.load().as_deref() {
+            Some(obstacle) => Cow::Owned(obstacle.to_string()),
+            None => Cow::Borrowed("it is away"),
+        };
+        self.current.load_full().ok_or_else(|| Unanswered::Away(away()))
     }
 
     fn answered<T>(
@@ -252,7 +263,8 @@ impl Redis {
                 if let Some(refusal) = refusal(code) {
                     self.writes(Some(refusal));
                 }
-                if ELSEWHERE.contains(&code) {
+                // A new connection finds out which right is missing.
+                if ELSEWHERE.contains(&code) || error.detail().is_some_and(|why| why.starts_with(SCRIPT_DENIED)) {
                     self.lose(standing);
                 }
                 Err(Unanswered::Refused(code.to_owned(), error.detail().unwrap_or_default().to_owned()))
@@ -280,21 +292,8 @@ impl Redis {
                     self.tell_up();
                     tracing::warn!("the Redis is away or slow");
                 }
-                Err(NotConnected::Unfit(unfit)) => {
-                    if unfit == UnfitRedis::Replica {
-                        self.writes(Some(WriteRefusal::Replica));
-                    }
-                    if self.unfit.swap(Some(Arc::new(unfit.clone()))).is_none_or(|known| *known != unfit) {
-                        tracing::error!(%unfit, "the Redis is not used");
-                    }
-                    was_up = false;
-                }
-                Err(NotConnected::Error(kind)) => {
-                    // It is not known any more.
-                    self.refusal.send_replace(None);
-                    if was_up {
-                        tracing::warn!(kind, "the Redis cannot be reached");
-                    }
+                Err(obstacle) => {
+                    self.tell_obstacle(obstacle, was_up);
                     was_up = false;
                 }
             }
@@ -303,6 +302,28 @@ impl Redis {
                 if since.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { pause.saturating_mul(2).min(LONGEST_PAUSE) };
             sleep(jittered(pause)).await;
         }
+    }
+
+    /// Notes why there is no connection, and reports what is new of it.
+    fn tell_obstacle(&self, obstacle: NotConnected, was_up: bool) {
+        let known = self.obstacle.swap(Some(Arc::new(obstacle.clone())));
+        let is_new = known.is_none_or(|known| *known != obstacle);
+        match obstacle {
+            NotConnected::Unfit(unfit) => {
+                if unfit == UnfitRedis::Replica {
+                    self.writes(Some(WriteRefusal::Replica));
+                }
+                if is_new {
+                    tracing::error!(%unfit, "the Redis is not used");
+                }
+                return;
+            }
+            NotConnected::Closing if is_new => tracing::warn!(why = faults::CLOSING, "the Redis cannot be reached"),
+            NotConnected::Error(kind) if was_up => tracing::warn!(kind, "the Redis cannot be reached"),
+            NotConnected::Closing | NotConnected::Error(_) => {}
+        }
+        // It is not known any more.
+        self.refusal.send_replace(None);
     }
 
     /// Ends when the connection is lost.

@@ -13,13 +13,24 @@ pub fn csv_line(cells: impl Iterator<Item = String>) -> String {
     format!("{}\r\n", cells.map(|text| csv_cell(&visible(&text))).collect::<Vec<_>>().join(","))
 }
 
-/// Formats a cell; one that a spreadsheet would read as a formula starts with an apostrophe.
+/// Begin a formula in some spreadsheet: the wide ones where it is set to Japanese.
+const FORMULA_SIGNS: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+/// Formats a cell; one that a spreadsheet would read as a formula starts with an apostrophe. A semicolon begins a cell where a
+/// spreadsheet takes it for the separator, as German and French ones do.
 fn csv_cell(text: &str) -> String {
-    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{guard}{}\"", text.replace('"', "\"\""))
+    let (mut guarded, mut begins) = (String::with_capacity(text.len()), true);
+    for letter in text.chars() {
+        if begins && FORMULA_SIGNS.contains(&letter) {
+            guarded.push('\'');
+        }
+        begins = letter == ';';
+        guarded.push(letter);
+    }
+    if guarded.contains([',', ';', '"', '\n', '\r']) {
+        format!("\"{}\"", guarded.replace('"', "\"\""))
     } else {
-        format!("{guard}{text}")
+        guarded
     }
 }
 
@@ -33,5 +44,7 @@ mod tests {
         assert_eq!(csv_cell("a,\"b\""), "\"a,\"\"b\"\"\"");
         assert_eq!(csv_cell("=1+1"), "'=1+1");
         assert_eq!(csv_cell("@a\n"), "\"'@a\n\"");
+        assert_eq!(csv_cell("\u{ff1d}1+1"), "'\u{ff1d}1+1");
+        assert_eq!(csv_cell("a;=cmd|b;;-1;c"), "\"a;'=cmd|b;;'-1;c\"");
     }
 }

@@ -13,6 +13,10 @@ pub enum Severity {
     Warning,
 }
 
+/// What to do about a text that is no TOML.
+pub const TOML_REMEDY: &str =
+    "write a section as `[name]`, a setting as `name = value`, and a text in quotes; https://toml.io has the syntax";
+
 /// One finding: the place, the fault and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

@@ -46,6 +46,8 @@ pub enum MoneyFault {
     Zero,
     #[error("its asset is not known")]
     UnknownAsset,
+    #[error("it names no asset, as `5 usdc` does")]
+    NoAsset,
     #[error("its asset has no value in USD")]
     NotValued,
     #[error("the value of its asset is too old")]
@@ -241,9 +243,14 @@ impl Assets {
         self.0.get(asset_name(name).as_ref())
     }
 
+    fn known(&self, name: &str) -> Result<&Asset, MoneyFault> {
+        let fault = if name.is_empty() { MoneyFault::NoAsset } else { MoneyFault::UnknownAsset };
+        self.asset(name).ok_or(fault)
+    }
+
     /// An amount in units of its asset.
     pub fn units(&self, amount: &str, asset: &str) -> Result<u128, MoneyFault> {
-        let asset = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?;
+        let asset = self.known(asset)?;
         match Decimal::parse(amount)?.units(asset.decimals)? {
             0 => Err(MoneyFault::Zero),
             units => Ok(units),
@@ -257,13 +264,13 @@ impl Assets {
 
     /// The value of a fee at a time, rounded up. It may be zero, or have more decimals than its asset.
     pub fn value_of_fee(&self, fee: Decimal, asset: &str, now_secs: i64) -> Result<MicroUsd, MoneyFault> {
-        let decimals = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?.decimals;
+        let decimals = self.known(asset)?.decimals;
         self.value_of_units(fee.units_up(decimals)?, asset, now_secs)
     }
 
     /// Returns the value of a number of units, rounded up.
     pub fn value_of_units(&self, units: u128, asset: &str, now_secs: i64) -> Result<MicroUsd, MoneyFault> {
-        let asset = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?;
+        let asset = self.known(asset)?;
         let usd = match asset.worth {
             Worth::Par => Decimal { digits: 1, scale: 0 },
             Worth::Rate { usd, from_secs, to_secs } if (from_secs..to_secs).contains(&now_secs) => usd,
@@ -281,7 +288,7 @@ impl Assets {
 
     /// Returns the most whole micro-USD that an amount is worth, and the seconds from which and to which that is so.
     pub fn most(&self, amount: Decimal, asset: &str) -> Result<(MicroUsd, i64, i64), MoneyFault> {
-        let asset = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?;
+        let asset = self.known(asset)?;
         let (usd, from_secs, to_secs) = match asset.worth {
             Worth::Par => (Decimal { digits: 1, scale: 0 }, i64::MIN, i64::MAX),
             Worth::Rate { usd, from_secs, to_secs } => (usd, from_secs, to_secs),

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use super::confirm::confirm;
 use super::console::{ConsoleCall, ConsoleOptions};
-use super::hold::{HOLD_COLUMNS, ShownHold, gate_contract, hold_id, state_in_words};
+use super::hold::{HOLD_COLUMNS, ShownHold, gate_contract, hold_id, is_over, state_in_words};
 use super::output::OutputFormat;
 use super::pages::{Pages, list_as_table};
 use super::sign::{SignArgs, SigningFilesArgs};
@@ -121,6 +121,9 @@ struct Reject {
     /// The reason; the caller is told it
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    /// Taken as by `approve`; a rejection never asks for confirmation
+    #[arg(long)]
+    yes: bool,
 }
 
 /// Withdraw your vote, unless the hold is already fully approved
@@ -187,6 +190,9 @@ impl Approve {
         };
         if self.which.way.output == OutputFormat::Table {
             print(&shown.in_words())?;
+        }
+        if is_over(&shown.hold) {
+            return report_refusal(&format!("this hold is over: {} No vote was cast", state_in_words(&shown.hold)));
         }
         if shown.hold.get("mustSign").and_then(Value::as_bool) == Some(true) {
             return self.which.point_to_page();

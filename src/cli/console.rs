@@ -297,18 +297,47 @@ pub(super) fn refusal(status: u16, body: &Value) -> String {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
     let code = text("/error/code").or_else(|| text("/error")).unwrap_or("-");
     let message = text("/error/message").or_else(|| text("/errorDetails")).unwrap_or("the console gives no reason");
-    let remedy = match status {
-        401 => "\n  remedy: use a token of the console's issuer that has not expired",
-        403 if code == "FORBIDDEN" => "\n  remedy: ask someone with the role, or the administrator who assigns roles",
+    let remedy = match (status, code) {
+        (401, _) => "\n  remedy: use a token of the console's issuer that has not expired",
+        (403, "FORBIDDEN") => "\n  remedy: ask someone with the role, or the administrator who assigns roles",
+        // The console has each path that a command asks for.
+        (404, "OPERATION_NOT_FOUND") => {
+            "\n  remedy: this is no console of this version of Sluice, but perhaps the address for callers: name the one of `[console]` \
+             with `--console` or SLUICE_CONSOLE"
+        }
         _ => "",
     };
     let violations = body.pointer("/error/details/violations").and_then(Value::as_array);
     let violation = |one: &Value| {
         let part = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        format!("\n  {}: {}", part("pointer"), part("expected"))
+        format!("\n  {}: {}", argument_of(&part("pointer")), part("expected"))
     };
     let violations: String = violations.into_iter().flatten().map(violation).collect();
+    // The message is for programs, which send JSON.
+    let message = if violations.is_empty() { message } else { "these arguments cannot be used:" };
     visible_lines(&format!("the console refused ({status} {code}): {message}{violations}{remedy}")).into_owned()
+}
+
+/// Returns the argument of a command that became a member of a request, as it is typed.
+fn argument_of(pointer: &str) -> String {
+    let names: Vec<&str> = pointer.split('/').filter(|name| !name.is_empty()).collect();
+    let name = match names.as_slice() {
+        ["scope"] => return "the scope".to_owned(),
+        ["filters", name, ..] | ["scope", name, ..] | [name, ..] => *name,
+        [] => return "the request".to_owned(),
+    };
+    let typed = match name {
+        "destination" => "to".to_owned(),
+        "version" => return "the version".to_owned(),
+        name => name.chars().fold(String::new(), |mut typed, letter| {
+            if letter.is_ascii_uppercase() {
+                typed.push('-');
+            }
+            typed.push(letter.to_ascii_lowercase());
+            typed
+        }),
+    };
+    format!("`--{typed}`")
 }
 
 /// Returns the scope of a freeze in the console's JSON. `special` is one that Sluice itself sets.
@@ -383,8 +412,21 @@ mod tests {
             {"violations": [{"pointer": "/reason", "expected": "at least 1 characters"}]}}});
         assert_eq!(
             refusal(400, &body),
-            "the console refused (400 INVALID_REQUEST): no.\n  /reason: at least 1 characters"
+            "the console refused (400 INVALID_REQUEST): these arguments cannot be used:\n  `--reason`: at least 1 characters"
         );
+        for (pointer, argument) in [
+            ("/scope/operation", "`--operation`"),
+            ("/scope/caller/issuer", "`--caller`"),
+            ("/filters/amountFrom", "`--amount-from`"),
+            ("destination", "`--to`"),
+            ("/record", "`--record`"),
+            ("/scope", "the scope"),
+            ("", "the request"),
+        ] {
+            assert_eq!(argument_of(pointer), argument);
+        }
+        let body = json!({"status": "error", "error": {"code": "OPERATION_NOT_FOUND", "message": "no."}});
+        assert!(refusal(404, &body).contains("name the one of `[console]` with `--console`"));
         let body = json!({"code": 401, "error": "UNAUTHORIZED", "errorDetails": "the token has expired."});
         assert!(refusal(401, &body).contains("remedy: use a token"));
     }

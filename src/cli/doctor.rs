@@ -1,6 +1,7 @@
 //! `sluice doctor`: checks the store and the gates that share it, and reports each problem with its remedy.
 
 mod console_listener;
+mod embedded_store;
 mod following;
 mod hold_room;
 mod money;
@@ -23,12 +24,10 @@ use tokio::runtime::Runtime;
 use self::money::check_money;
 use self::report::{DoctorReport, NodeState};
 use self::seal_keys::{sealed, seals};
-use self::surroundings::DAMAGED;
 use super::output::OutputFormat;
 use super::{ExitReason, Sources, print, read_config};
 use crate::adapters::clock::SystemClock;
-use crate::adapters::redis::{FenceStop, ShardConnections};
-use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
+use crate::adapters::redis::{FenceStop, NotReady, ShardConnections};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
 use crate::adapters::store::sealed::Sealed;
 use crate::base::finding::Finding;
@@ -90,9 +89,10 @@ pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
     match (config.store.kind, &config.redis) {
         (StoreKind::Redis, Some(of)) => runtime.block_on(check_redis(&config, of, policies, &mut report))?,
         (StoreKind::Redis, None) => report.find("no Redis is configured", "set `redis.url`"),
-        (StoreKind::Embedded, _) => runtime.block_on(check_embedded(&config, policies, &mut report))?,
+        (StoreKind::Embedded, _) => runtime.block_on(embedded_store::check(&config, policies, &mut report))?,
     }
     runtime.block_on(surroundings::check_upstreams(&config, &mut report));
+    surroundings::tell_time_zones(&mut report);
     print(&arguments.output.text(|| report.lines(), || report.json(), Some("checks")))?;
     Ok(report.ending())
 }
@@ -125,10 +125,16 @@ async fn check_redis(
     tokio::spawn(redis.clone().keep_connected());
     if let Err(why) = redis.ready_within(REDIS_WAIT).await {
         report.store = "cannot be used".to_owned();
-        report.find(
-            &why.to_string(),
-            "money and changes get 503 until the Redis is reachable and usable; check its process, its disk and the network",
-        );
+        let remedy = match why {
+            NotReady::Away => {
+                "money and changes get 503 until the Redis is reachable and usable; check its process, its disk and the network"
+            }
+            // The text says what to change.
+            NotReady::Closing | NotReady::Unfit(_) => {
+                "money and changes get 503 until that is changed; a gate that runs connects again by itself"
+            }
+        };
+        report.find(&why.to_string(), remedy);
         return Ok(());
     }
     let says = redis.of(Environment::Production).info(["redis_version", "aof_enabled", "connected_slaves"]).await;
@@ -187,69 +193,6 @@ async fn check_redis(
     for environment in report.environments.clone() {
         replicas::check(&redis, environment, report).await;
     }
-    Ok(())
-}
-
-async fn check_embedded(config: &Config, policies: Option<&str>, report: &mut DoctorReport) -> anyhow::Result<()> {
-    report.kind = "embedded";
-    let folder = &config.store.folder;
-    if !folder.join(FILE).exists() {
-        report.store = format!("no store in `{}` yet", folder.display());
-        report.find(
-            "there is no store yet",
-            "create it once with `sluice store create`; if this gate has served before, this is the wrong folder",
-        );
-        return Ok(());
-    }
-    let options = Options { seals: seals(config)?, ..Options::default() };
-    let is_right = seal_keys::are_right(config, report)?;
-    match Embedded::open(folder, Arc::new(SystemClock), options) {
-        Ok(_) if !is_right => {
-            report.store = format!("`{}`, not read: `store.seal_key` is another key", folder.display());
-            report.environments.clone().into_iter().for_each(|environment| report.money(environment, false));
-        }
-        Ok(store) => {
-            let state = surroundings::check_content(&store, report);
-            let killed = "; its gate was killed, so its last calls may be in the journal alone";
-            let behind = if store.needs_journal() { killed } else { "" };
-            report.store = format!("`{}`, {state}; no gate serves from it{behind}", folder.display());
-            report.find("no gate serves from this store: no call is answered", START_ONE);
-            let sealed = sealed(Arc::new(store), config)?;
-            for environment in report.environments.clone() {
-                if state == DAMAGED {
-                    report.money(environment, false);
-                    continue;
-                }
-                let checked = check_money(&sealed, environment, report).await;
-                report_fault(checked.map(|_| ()), environment, report);
-                report.money(environment, false);
-                let checked = hold_room::check(&sealed, environment, &config.limits, report).await;
-                report_fault(checked, environment, report);
-            }
-        }
-        Err(OpenError::Locked(_)) => {
-            report.store = format!("`{}`, a gate serves from it", folder.display());
-            running::check(config, policies, report).await;
-            console_listener::check(config, report).await;
-        }
-        Err(OpenError::Damaged(why)) => {
-            report.store = format!("`{}`, {DAMAGED}; no gate serves from it", folder.display());
-            surroundings::find_damage(&why, report);
-            report.environments.clone().into_iter().for_each(|environment| report.money(environment, false));
-        }
-        Err(error) if error.may_pass() => {
-            surroundings::find_trouble(&error, report);
-            running::check(config, policies, report).await;
-        }
-        Err(error) => {
-            report.store = "cannot be opened".to_owned();
-            report.find(
-                &error.to_string(),
-                "restore the right store; with an empty store, the gate does not know what was paid",
-            );
-        }
-    }
-    surroundings::check_disks(config, report);
     Ok(())
 }
 

@@ -107,7 +107,11 @@ impl ShownHold {
             lines.push(format!("  why     {}{}", visible(reason["text"].as_str().unwrap_or("-")), visible(&rule)));
         }
         for approval in list(&self.hold, "approvals") {
-            lines.push(format!("  needs   {}", approval_in_words(approval)));
+            lines.push(match is_over(&self.hold) {
+                // Nobody needs to approve it any more.
+                true => format!("  had     {}", given_in_words(approval)),
+                false => format!("  needs   {}", approval_in_words(approval)),
+            });
         }
         if let Some(stuck) = self.hold.get("stuck").and_then(Value::as_str) {
             lines.push(format!("  stuck   {}; any approver may reject it", visible(stuck)));
@@ -115,8 +119,12 @@ impl ShownHold {
         lines.extend(list(&self.hold, "paidBefore").map(last_payment));
         lines.extend(earlier_payments(&self.hold));
         lines.extend(list(&self.hold, "limits").map(limit_in_words));
+        // A rejection is the last remark.
+        let rejection = list(&self.hold, "notes").last().filter(|_| self.hold["state"] == "rejected");
         for (name, words) in [("voted", "votes"), ("noted", "notes")] {
             for word in list(&self.hold, words) {
+                let is_rejection = words == "notes" && rejection.is_some_and(|last| std::ptr::eq(last, word));
+                let name = if is_rejection { "rejected" } else { name };
                 let text = word["text"].as_str().map_or_else(String::new, |text| format!(": {}", visible(text)));
                 let places: Vec<_> = list(word, "for").filter_map(Value::as_str).map(visible).collect();
                 let places =
@@ -203,8 +211,17 @@ fn approval_in_words(approval: &Value) -> String {
         .collect();
     let missing =
         if missing.is_empty() { "complete".to_owned() } else { format!("needs {} more", missing.join(" and ")) };
+    format!("{}, {missing}", given_in_words(approval))
+}
+
+fn given_in_words(approval: &Value) -> String {
     let name = approval["name"].as_str().unwrap_or("-");
-    format!("{name}: {} of {} approvals, {missing}", approval["given"], approval["needed"])
+    format!("{name}: {} of {} approvals", approval["given"], approval["needed"])
+}
+
+/// Whether no vote counts any more.
+pub(super) fn is_over(hold: &Value) -> bool {
+    hold.get("endedAt").is_some()
 }
 
 /// The columns of a list of holds.

@@ -4,6 +4,7 @@
 //! must not read them. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
 mod approvals;
+mod arguments;
 mod audit;
 mod check;
 mod config_file;

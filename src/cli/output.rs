@@ -24,6 +24,11 @@ pub(super) enum OutputFormat {
     Csv,
 }
 
+/// Returns a number with the word for one or for many.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 impl OutputFormat {
     /// Returns the text to print. In CSV, `rows` names the list whose members are the rows; without one, or where the
     /// value has no such list, the value itself is the only row.

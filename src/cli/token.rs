@@ -15,10 +15,12 @@ use ring::hmac;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Map, Value, json};
 
-use super::{ExitReason, Sources, new_ed25519_key, print, read_named_file};
+use super::{ExitReason, Sources, complain, new_ed25519_key, print, read_named_file};
 use crate::base::ed25519;
+use crate::base::finding::nearest;
 use crate::base::secret::Secret;
 use crate::config::{Config, IssuerConfig, KeySource};
+use crate::console::role_names;
 use crate::ports::Clock as _;
 use crate::stations::admit::{Algorithm, FieldPath, is_name};
 
@@ -77,6 +79,12 @@ fn token_name(text: &str) -> Result<String, String> {
     if is_name(text) { Ok(text.to_owned()) } else { Err(refused.to_owned()) }
 }
 
+/// Says which role of the console was meant. Rules may name any other one, so the token is made as it is wanted.
+fn meant_role(role: &str) -> Option<String> {
+    let meant = nearest(role, role_names()).filter(|meant| *meant != role)?;
+    Some(format!("the console has no role `{role}`: did you mean `{meant}`? The token has `{role}`"))
+}
+
 /// The contents of a token.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WantedToken {
@@ -96,6 +104,10 @@ pub(super) fn run(arguments: TokenArgs) -> anyhow::Result<ExitReason> {
             let issuer = issuer(&loaded.config, make.issuer.as_deref())?;
             let signer = TokenSigner::of(issuer, make.key.as_deref())?;
             let Make { subject, requester, roles, lifetime_secs, .. } = make;
+            roles
+                .iter()
+                .filter_map(|role| meant_role(role))
+                .for_each(|advice| complain(format_args!("sluice: {advice}")));
             let wanted = WantedToken { subject, requester, roles, lifetime_secs };
             print(&format!("{}\n", make_token(issuer, &signer, &wanted, crate::adapters::clock::SystemClock.now())?))?;
         }

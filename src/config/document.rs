@@ -9,7 +9,7 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::fault::{SettingFault, SettingPlace};
 use super::heading::Heading;
 use super::settings::{Presence, SECTIONS, Section};
-use crate::base::finding::{Finding, nearest};
+use crate::base::finding::{Finding, TOML_REMEDY, nearest};
 use crate::base::spanned::{self, LineIndex};
 
 pub(super) type FoundValue = spanned::SpannedValue<SettingPlace>;
@@ -37,7 +37,7 @@ pub(super) fn document(text: &str, file: &str) -> ConfigDocument {
     reader.document.is_broken = !errors.is_empty();
     for error in errors {
         // The rest of a broken text cannot be read reliably: its other faults are reported once it parses.
-        let fault = SettingFault::new(format!("the file is not valid TOML: {}", error.message()));
+        let fault = SettingFault::new(format!("the file is not valid TOML: {}", error.message())).remedy(TOML_REMEDY);
         reader.fault(error.span().unwrap_or_default(), fault);
     }
     reader.document

@@ -111,8 +111,8 @@ async fn send_changes(server: &ConsoleServer, shown: &CookieValue<SessionId>, ev
             checked = Stopwatch::start();
         }
         tokio::select! {
-            _changed = changes.changed() => {}
-            _stopped = stopping.changed() => {}
+            Ok(()) = changes.changed() => {}
+            Ok(()) = stopping.changed() => {}
             () = events.closed() => return,
             () = sleep(POLL_INTERVAL) => {}
         }

@@ -106,6 +106,7 @@ use crate::edge::guard::ConnectionWatch;
 use crate::edge::hosts::HostNames;
 use acts::{ACTS, acts_at};
 pub use pass_tables::PolicyAnalyses;
+pub use person::role_names;
 pub use render::name_of;
 use request::PeerAddress;
 use server::ConsoleServer;

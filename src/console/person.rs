@@ -17,6 +17,11 @@ word_enum! {
     }
 }
 
+/// Returns the roles of the console, as tokens name them.
+pub fn role_names() -> impl Iterator<Item = &'static str> {
+    Role::ALL.into_iter().map(Role::as_str)
+}
+
 /// The role that an act needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {

@@ -100,8 +100,8 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
                     tracing::error!(%environment, %error, "the task of a release ended early; if it had begun to send, the outcome is unknown");
                 }
             }
-            _changed = changes.changed() => {}
-            _stopped = stopping.changed() => {}
+            Ok(()) = changes.changed() => {}
+            Ok(()) = stopping.changed() => {}
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }

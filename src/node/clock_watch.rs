@@ -183,7 +183,7 @@ pub async fn watch_own_clock(node: Arc<Node>, store: Arc<Embedded>, environments
         }
         tokio::select! {
             () = tokio::time::sleep(WATCH_INTERVAL) => {}
-            _ = trust.changed() => continue,
+            Ok(()) = trust.changed() => continue,
         }
         let leap = store.leap();
         let mut is_told = true;

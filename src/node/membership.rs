@@ -216,7 +216,7 @@ impl Membership {
                 () = tokio::time::sleep(pause) => {}
                 () = self.store.doubted() => {}
                 () = node.contradictions.noted() => {}
-                _ = connections.changed() => {}
+                Ok(()) = connections.changed() => {}
             }
         }
     }

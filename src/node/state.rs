@@ -333,7 +333,8 @@ impl Node {
 
     pub fn told_of(&self, fault: &StoreFault) {
         // The watch of the store reports that it is away, once.
-        if matches!(fault, StoreFault::Away(_)) && self.watched.is_away() {
+        let is_told = matches!(fault, StoreFault::Away(_)) && self.watched.is_away();
+        if is_told || !self.watched.reports(fault, self.clock.elapsed()) {
             return tracing::debug!(%fault, "the store failed");
         }
         tracing::warn!(%fault, "the store failed");

@@ -32,7 +32,14 @@ pub struct StoreWatch {
     skipping: Mutex<BTreeSet<Environment>>,
     /// Wakes the watch.
     changed: Notify,
+    /// The faults that were reported last, and when.
+    reported: Mutex<BTreeMap<String, Duration>>,
 }
+
+/// A fault is reported again after this time: with busy callers each call meets it.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// How many different faults are reported within that time.
+const MAX_REPORTED: usize = 32;
 
 /// How many looks in a row must find that the store's writes are not durable: replicas may be late once.
 const LOOKS: u32 = 2;
@@ -113,6 +120,7 @@ impl Default for StoreWatch {
             lacking: Mutex::default(),
             skipping: Mutex::default(),
             changed: Notify::new(),
+            reported: Mutex::default(),
         }
     }
 }
@@ -152,6 +160,18 @@ impl StoreWatch {
 
     fn starting(&self) -> Option<String> {
         self.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether a fault is to be reported now: the same one was not within the last second.
+    pub(super) fn reports(&self, fault: &StoreFault, now: Duration) -> bool {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.retain(|_, at| now.saturating_sub(*at) < REPORT_INTERVAL);
+        let fault = fault.to_string();
+        if reported.contains_key(&fault) || reported.len() >= MAX_REPORTED {
+            return false;
+        }
+        reported.insert(fault, now);
+        true
     }
 
     /// Whether the last look found that the store is away, or refuses writes.

@@ -5,7 +5,6 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::stored_policies::StoredPolicies;
-use crate::adapters::disk_trouble::is_trouble;
 use crate::adapters::policies::FollowedSets;
 use crate::adapters::policies::LoadedPolicies;
 use crate::base::ids::Environment;
@@ -57,8 +56,8 @@ impl StoredPolicies {
         }
         match self.note_followed(set, marks) {
             Ok(()) => Ok(None),
-            // Nothing changes with it, and the next look notes it.
-            Err(error) if is_same && is_trouble(&error) => {
+            // Nothing changes with it, and the next look notes it: what stops money is the audit log on the same disk.
+            Err(error) if is_same => {
                 if !self.is_unnoted.swap(true, Ordering::Relaxed) {
                     tracing::warn!(%error, "the policies in force cannot be noted beside the audit log yet; they stay in force");
                 }

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::field_form::{FieldValue, PolicyField, PolicyTable};
 use super::value_kind::{Form, ValueKind};
-use crate::base::finding::{Finding, nearest};
+use crate::base::finding::{Finding, TOML_REMEDY, nearest};
 use crate::base::json::written_as::base64url;
 use crate::base::spanned::{self, LineIndex, SpannedValue};
 use crate::base::visible::is_invisible;
@@ -51,7 +51,7 @@ pub(super) fn entries<'f>(
         // The rest of a broken text cannot be read reliably.
         findings.extend(errors.iter().map(|error| {
             let text = format!("the file is not valid TOML: {}", error.message());
-            located(Finding::error(file, text), place(error.span().unwrap_or_default()))
+            located(Finding::error(file, text).remedy(TOML_REMEDY), place(error.span().unwrap_or_default()))
         }));
         return Vec::new();
     }

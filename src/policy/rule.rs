@@ -60,9 +60,17 @@ impl Rule {
     /// Returns the only condition that fails; `None` if all hold, or several fail. That names have expired fails only where
     /// nothing else does.
     pub(super) fn near(&self, view: &View<'_>, facts: &Facts) -> Option<&Condition> {
-        let missed = self.when.conditions.iter().filter(|c| c.holds(view, facts, self.sense()) == Ok(false));
+        let mut missed = Vec::new();
+        for condition in &self.when.conditions {
+            match condition.holds(view, facts, self.sense()) {
+                Ok(true) => {}
+                Ok(false) => missed.push(condition),
+                // Nobody knows whether it holds, such as a bound of an amount that cannot be valued.
+                Err(_) => return None,
+            }
+        }
         let (expired, mut missed): (Vec<_>, Vec<_>) =
-            missed.partition(|condition| matches!(condition, Condition::During(..)));
+            missed.into_iter().partition(|condition| matches!(condition, Condition::During(..)));
         if missed.is_empty() { expired.into_iter().next() } else { missed.pop().filter(|_| missed.is_empty()) }
     }
 }

@@ -4,6 +4,7 @@
 //! process that runs out of them can neither pay nor read a file, so listeners admit no more than there is room for, and
 //! some stay for the gate itself. The share of an address follows from that: no address can take all.
 
+use super::start_error::StartError;
 use crate::adapters::machine::{FileLimits, raise_file_limit};
 use crate::base::finding::Finding;
 use crate::config::Config;
@@ -16,6 +17,8 @@ const KEPT: usize = 160;
 const MAX_SIDE_CONNECTIONS: usize = 512;
 /// The least room for late answers of an environment.
 const LEAST_LATE_ANSWERS: usize = 1_024;
+/// With fewer descriptors no gate can open its files, its listeners and the pollers of its runtimes.
+const LEAST_DESCRIPTORS: usize = 40;
 /// The least of each number, however few descriptors there are: each needs room for two users.
 const LEAST: usize = 2;
 
@@ -34,13 +37,17 @@ pub struct FittedLimits {
 
 impl FittedLimits {
     /// Raises the limit of this process to what the configuration needs, as far as it may, and warns where that is too low.
-    pub(super) fn of_process(config: &Config) -> FittedLimits {
+    /// Fails where no gate could run.
+    pub(super) fn of_process(config: &Config) -> Result<FittedLimits, StartError> {
         let needed = needed(config);
         let limits = raise_file_limit(needed).unwrap_or_else(|error| {
             tracing::warn!(%error, "the limit of file descriptors cannot be raised");
             FileLimits::of_process()
         });
         let limit = usize::try_from(limits.current).unwrap_or(usize::MAX);
+        if limit < LEAST_DESCRIPTORS {
+            return Err(StartError::Descriptors { limit, needed: LEAST_DESCRIPTORS, remedy: REMEDY });
+        }
         let fitted = FittedLimits::fit(config, limit);
         if limit < needed {
             let FittedLimits { connections, side_connections, calls, .. } = fitted;
@@ -54,7 +61,7 @@ impl FittedLimits {
                 "there are too few file descriptors for `limits.connections` and `limits.calls`; fewer are admitted"
             );
         }
-        fitted
+        Ok(fitted)
     }
 
     /// Returns what is configured, or a part of it for which so many descriptors suffice.

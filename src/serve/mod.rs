@@ -8,7 +8,7 @@
 //! | `lock_wait` | waits while the previous process has the files |
 //! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
 //! | `sockets` | binds every address |
-//! | `descriptors` | fits connections and calls to the file descriptors of this process |
+//! | `descriptors`, `thread_room` | fit connections and calls to the file descriptors of this process; try whether it may have its threads |
 //! | `dates` | asks for the date, so that the clock is compared before money moves |
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
 //! | `lookups` | the workers that read upstream's lists: for unknown outcomes, and to follow payments |
@@ -49,6 +49,7 @@ mod start_error;
 mod start_policies;
 mod told_readings;
 mod monitoring;
+mod thread_room;
 mod witnessing;
 mod workers;
 

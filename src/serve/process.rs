@@ -30,6 +30,7 @@ use super::reloadable::ReloadableParts;
 use super::sockets::Sockets;
 use super::start_error::StartError;
 use super::start_policies::{start_policies, stored_policies};
+use super::thread_room::{BLOCKING_THREADS, check_thread_room};
 use super::told_readings::ToldReadings;
 use super::workers::Workers;
 use crate::adapters::audit::JournalReceipts;
@@ -116,16 +117,17 @@ impl Process {
         let config = &config;
         // An address that is in use fails the start before anything else is touched. New connections wait from now on.
         let sockets = Sockets::bind(config, &mut handed)?;
-        let fitted = FittedLimits::of_process(config);
+        let fitted = FittedLimits::of_process(config)?;
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a crypto provider is already installed; only the first one counts for the whole process");
         }
         let threads = threads(config);
+        check_thread_room(threads)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("serving")
             // Each keeps memory of its own. What waits for the disk for long takes half of them at most.
-            .max_blocking_threads(16)
+            .max_blocking_threads(BLOCKING_THREADS)
             .enable_all()
             .build()
             .map_err(StartError::Runtime)?;

@@ -36,6 +36,13 @@ pub enum StartError {
     Metrics(prometheus::Error),
     #[error(transparent)]
     Redis(RedisFault),
+    #[error(
+        "this process may have {started} more threads, and a gate needs {needed}: {error}; raise its limits (`LimitNPROC`, \
+         `TasksMax` and `LimitAS` of systemd, `ulimit -u` and `ulimit -v` of a shell, `pids` of a container)"
+    )]
+    Threads { started: usize, needed: usize, error: io::Error },
+    #[error("this process may have {limit} file descriptors, and a gate needs {needed} at the very least; {remedy}")]
+    Descriptors { limit: usize, needed: usize, remedy: &'static str },
     #[error("the async runtime cannot start: {0}")]
     Runtime(io::Error),
     #[error(transparent)]

@@ -20,8 +20,13 @@ pub(super) fn start_policies(
     found: &LoadedPolicies,
     archive: &Archive,
 ) -> Result<LoadedPolicies, String> {
-    let unusable = |error: io::Error| {
-        format!("the policies cannot be archived beside the audit log, in `{}`: {error}", archive.folder().display())
+    let unusable = |error: io::Error| match error.kind() {
+        // A damaged note says which file it is, and what to do.
+        io::ErrorKind::InvalidData => error.to_string(),
+        _ => format!(
+            "the policies cannot be archived beside the audit log, in `{}`: {error}",
+            archive.folder().display()
+        ),
     };
     match archived(found, archive) {
         Ok(()) => {}
@@ -57,7 +62,10 @@ pub(super) fn stored_policies(
     folder: &PolicyFolder,
     running: LoadedPolicies,
 ) -> Result<Arc<StoredPolicies>, String> {
-    let unusable = |error: io::Error| format!("the archive of policies beside the audit log cannot be used: {error}");
+    let unusable = |error: io::Error| match error.kind() {
+        io::ErrorKind::InvalidData => error.to_string(),
+        _ => format!("the archive of policies beside the audit log cannot be used: {error}"),
+    };
     let (followed, last) = (archive.followed().map_err(unusable)?, archive.in_force().map_err(unusable)?);
     let version = last.unwrap_or_else(|| running.policies.version().to_owned());
     let first = FollowedSets { version, successions: None, root: None, used: BTreeSet::new() };

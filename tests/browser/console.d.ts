@@ -237,6 +237,8 @@ interface StatementLine {
 }
 
 interface PaymentStatement extends PaymentExtent {
+  /** When the day begins. */
+  begin: string;
   /** Whether the day is over. */
   over: boolean;
   lines: StatementLine[];

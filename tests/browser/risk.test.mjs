@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { alterResponses } from "./support/browser.mjs";
+import { accessibilityViolations, alterResponses } from "./support/browser.mjs";
 import { RULES, swapBody } from "./support/gate.mjs";
 import { assertNoProblems, confirm, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
@@ -122,6 +122,7 @@ test("a row of the queue has the facts of its hold, and links the earlier paymen
   }
   await row(beyond).getByText("190 times the usual").waitFor();
   await row(beyond).getByText("Over a limit").waitFor();
+  assert.deepEqual(await accessibilityViolations(page), [], "links of a row");
   await (await riskOf(page, beyond)).getByText("It exceeds the limit per-caller: ").waitFor();
   await page.getByRole("link", { name: "Queue", exact: true }).click();
   // What is dangerous is neither cut nor does it cover anything, however narrow the row is.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use super::claims::{swap, told};
 use super::doctor::{findings, json as doctor};
 use super::nodes::setup as on_redis;
 use crate::support::clock::wait_until;
+use crate::support::gate::sluice;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
 const PAGE: usize = 4096;
@@ -122,6 +124,62 @@ fn a_file_that_is_cut_or_no_store_is_built_anew_and_doctor_says_so() {
     fs::write(setup.path(STORE), [whole.as_slice(), &[7; 5_000]].concat()).unwrap();
     heals(setup, &calls, "longer");
     assert_eq!(upstream.seen().len(), 3);
+}
+
+/// A copy of nothing would take the place of a sound one.
+#[test]
+fn an_empty_file_is_lost_and_not_copied_and_its_gate_builds_it_anew() {
+    let upstream = Upstream::start();
+    let (setup, calls) = paid(Setup::of(&upstream));
+    fs::write(setup.path(STORE), "").unwrap();
+    let (code, report) = doctor(&setup);
+    assert_eq!(code, 8, "{report}");
+    assert!(report.to_string().contains("DAMAGED"), "{report}");
+    assert!(findings(&report).contains("is empty: what it held is lost"), "{report}");
+    for what in ["backup", "export"] {
+        copies_nothing(&setup, what, "is empty: what it held is lost; start its gate, which builds the store anew");
+    }
+    assert_eq!(fs::read(setup.path(STORE)).unwrap(), b"");
+    heals(setup, &calls, "empty");
+    assert_eq!(upstream.seen().len(), 3);
+}
+
+#[test]
+fn a_damaged_file_is_not_copied_and_the_remedy_is_told() {
+    let upstream = Upstream::start();
+    let (setup, _) = paid(Setup::of(&upstream));
+    let whole = fs::read(setup.path(STORE)).unwrap();
+    for at in (0..whole.len() / PAGE).filter(|at| page(&whole, *at).iter().any(|byte| *byte != 0)) {
+        let mut damaged = whole.clone();
+        scramble(&mut damaged[at * PAGE..(at + 1) * PAGE]);
+        for what in ["backup", "export"] {
+            fs::write(setup.path(STORE), &damaged).unwrap();
+            let copy = setup.path("copy");
+            let output = copied(&setup, what, &copy);
+            if output.status.success() {
+                fs::remove_file(copy).unwrap();
+            } else {
+                let why = String::from_utf8(output.stderr).unwrap();
+                assert_eq!(output.status.code(), Some(1), "page {at}: {why}");
+                assert!(!copy.exists(), "page {at}: {why}");
+                let is_told = why.contains("start its gate, which builds the store anew");
+                assert!(is_told || why.contains("has format"), "page {at}: {what}: {why}");
+            }
+        }
+    }
+}
+
+fn copied(setup: &Setup, what: &str, copy: &Path) -> Output {
+    let folder = setup.path("sluice-data");
+    let words = ["store", what, "--folder", folder.to_str().unwrap(), "--to", copy.to_str().unwrap()];
+    sluice(&words).output().unwrap()
+}
+
+fn copies_nothing(setup: &Setup, what: &str, why: &str) {
+    let copy = setup.path("copy");
+    let output = copied(setup, what, &copy);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains(why) && !copy.exists(), "{what}: {said}");
 }
 
 /// Nothing else is left that knows what was paid.

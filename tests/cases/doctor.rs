@@ -233,7 +233,7 @@ fn the_doctor_says_that_an_outcome_is_unknown() {
     let config = config_of(&gate);
     upstream.next(Act::silence().close());
     assert_eq!(swap().send(gate.production()).outcome(), "unknown");
-    let said = wait_for(&config, PROBLEMS, "production: outcomes of 1 calls are unknown, the oldest for ");
+    let said = wait_for(&config, PROBLEMS, "production: outcomes of 1 call is unknown, for ");
     assert!(findings(&said).contains("sluice requests list"), "{said}");
 }
 

@@ -129,6 +129,19 @@ fn two_sets_are_compared_payment_by_payment() {
 }
 
 #[test]
+fn what_is_missing_from_a_command_is_told() {
+    let (code, text) = run(&["check"], Path::new("/nowhere"));
+    assert!(code == Some(3) && text.contains("/nowhere: the folder of the policies does not exist"), "{text}");
+    assert!(text.contains("remedy: name the folder with the policies"), "{text}");
+    let broken = folder("[[rule]\n");
+    let (code, text) = run(&["check"], broken.path());
+    assert!(code == Some(3) && text.contains("remedy: write a section as `[name]`"), "{text}");
+    let set = folder(RULES);
+    let (_, text) = run(&["explain", "--given", "op = \"createSwap\", amount = \"5\""], set.path());
+    assert!(text.contains("it names no asset, as `5 usdc` does"), "{text}");
+}
+
+#[test]
 fn the_largest_amounts_that_pass_are_shown_in_a_table() {
     let set = folder(RULES);
     let (code, text) = run(&["table"], set.path());

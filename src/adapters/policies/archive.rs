@@ -23,6 +23,16 @@ const PROPOSED: &str = "proposed.";
 const FOLLOWED: &str = "followed.";
 /// The format of that file. No other is read.
 const FORMAT: u64 = 1;
+/// Why a note says nothing.
+const NO_VERSION: &str = "it names no version";
+/// What it takes to go on without each of these files.
+const WITHOUT_IN_FORCE: &str = "it says which policies ran here last; remove it, and start again: until the store names the policies in \
+                                force, those of the folder decide on reads";
+const WITHOUT_PROPOSED: &str = "it says which policies this gate's folder proposed last; remove it, and start again: a change of the folder \
+                                that was not proposed yet is proposed when its files change again";
+const WITHOUT_FOLLOWED: &str = "it says which policies this gate believed last, and which signatures led there; compare what \
+                                `sluice audit show --what took-force` says with what people agreed to, then remove it, and start again: \
+                                the gate believes what `in-force` beside it, or `policies_root`, names";
 /// The meaning of the set, beside its text: the digest of the catalogue, and classes and lists in full.
 const MEANING: &str = "meaning.json";
 
@@ -73,19 +83,19 @@ impl Archive {
 
     /// Returns the version that was last in force at this node; `None` before the first.
     pub fn in_force(&self) -> io::Result<Option<String>> {
-        let Some(text) = read_if_there(&self.pointer)? else { return Ok(None) };
+        let Some(text) = note_if_there(&self.pointer, WITHOUT_IN_FORCE)? else { return Ok(None) };
         match is_version(text.trim()) {
             true => Ok(Some(text.trim().to_owned())),
-            false => Err(names_none(&self.pointer)),
+            false => Err(damaged(&self.pointer, NO_VERSION, WITHOUT_IN_FORCE)),
         }
     }
 
     /// Returns what this node's folder proposed last; `None` before the first.
     pub fn proposed(&self) -> io::Result<Option<Proposed>> {
-        let Some(text) = read_if_there(&self.proposed)? else { return Ok(None) };
+        let Some(text) = note_if_there(&self.proposed, WITHOUT_PROPOSED)? else { return Ok(None) };
         let parts = text.trim().split_once(' ').filter(|(version, _)| is_version(version));
         let parts = parts.and_then(|(version, number)| Some((version.to_owned(), number.parse().ok()?)));
-        let (version, number) = parts.ok_or_else(|| names_none(&self.proposed))?;
+        let (version, number) = parts.ok_or_else(|| damaged(&self.proposed, NO_VERSION, WITHOUT_PROPOSED))?;
         Ok(Some(Proposed { version, replaces: Number::new(number) }))
     }
 
@@ -97,12 +107,9 @@ impl Archive {
 
     /// Returns the set that this node believed last; `None` before the first.
     pub fn followed(&self) -> io::Result<Option<FollowedSets>> {
-        let Some(text) = read_if_there(&self.followed)? else { return Ok(None) };
+        let Some(text) = note_if_there(&self.followed, WITHOUT_FOLLOWED)? else { return Ok(None) };
         let read = json::from_record(text.trim().as_bytes(), FORMAT);
-        read.map(Some).map_err(|fault| {
-            let why = format!("`{}` cannot be read: {fault}", self.followed.display());
-            io::Error::new(io::ErrorKind::InvalidData, why)
-        })
+        read.map(Some).map_err(|fault| damaged(&self.followed, &fault.to_string(), WITHOUT_FOLLOWED))
     }
 
     /// Records which set this node believes; on disk when this returns.
@@ -173,8 +180,16 @@ fn is_version(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-fn names_none(path: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("`{}` names no version", path.display()))
+/// Reads a note of this node; one that is no text is damaged.
+fn note_if_there(path: &Path, without: &str) -> io::Result<Option<String>> {
+    read_if_there(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => damaged(path, &error.to_string(), without),
+        _ => error,
+    })
+}
+
+fn damaged(path: &Path, why: &str, without: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("`{}` is damaged: {why}; {without}", path.display()))
 }
 
 fn make(folder: &Path) -> io::Result<()> {

@@ -183,6 +183,11 @@ fn unsendable_in(environment: Environment, name: &str) -> Finding {
 
 fn unreadable(folder: &Path, error: &io::Error) -> Vec<Finding> {
     let name = folder.display().to_string();
+    if error.kind() == io::ErrorKind::NotFound && !folder.exists() {
+        let remedy =
+            "name the folder with the policies: `policies` of the configuration, or the argument of the command";
+        return vec![Finding::error(&name, "the folder of the policies does not exist").remedy(remedy)];
+    }
     vec![
         Finding::error(&name, format!("the policies cannot be read: {error}"))
             .remedy("make its files regular ones that can be read"),

@@ -19,7 +19,7 @@ impl Redis {
     pub(super) async fn connect(&self) -> Result<Arc<ConnectionStanding>, NotConnected> {
         let asked = SystemClock.elapsed();
         let named = self.place.named().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
-        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
+        let failed = |error: RedisError| NotConnected::of(&error);
         let client = self.place.client(named.as_ref().map(|named| &named.address)).map_err(failed)?;
         let connecting = async {
             let mut shared = client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?;
@@ -43,7 +43,7 @@ impl Redis {
             }
             unfit => NotConnected::Unfit(unfit),
         })?;
-        self.unfit.store(None);
+        self.obstacle.store(None);
         let (environments, primary) = (self.keys.environments(), named.as_ref().map(NamedPrimary::name));
         self.fence().begins_anew(environments, primary.as_deref());
         if let Some(primary) = primary.filter(|_| named.as_ref().is_some_and(|named| named.by_majority)) {

@@ -1,8 +1,14 @@
 //! Why a Redis cannot be used, and why it does not answer.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use super::fitness::UnfitRedis;
+
+/// Why a Redis that accepts connections is of no use.
+pub(super) const CLOSING: &str = "it ends each new connection at once: it has reached its `maxclients`, it expects TLS (`rediss://`), or a \
+                                  proxy before it reaches no Redis";
 
 /// Why the store cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -14,6 +20,8 @@ pub enum NotReady {
          (`redis.timeout_ms`); without it nobody knows what was paid"
     )]
     Away,
+    #[error("the Redis of `redis.url`, `redis.sentinels` or `redis.cluster` cannot be used: {CLOSING}")]
+    Closing,
 }
 
 impl NotReady {
@@ -27,7 +35,7 @@ impl NotReady {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// The command was not sent: the Redis is away, or too many calls wait for it.
-    Away(&'static str),
+    Away(Cow<'static, str>),
     /// The command was sent, and may have been executed.
     Lost(String),
     /// The Redis answered with an error: its first word, and the rest.

@@ -44,6 +44,11 @@ pub enum UnfitRedis {
     Unreported { field: &'static str, why: &'static str, word: &'static str },
     #[error("the Redis refuses writes: it is a replica; name its primary, or promote it")]
     Replica,
+    #[error(
+        "the Redis refuses the user or the password: compare those of `redis.url`, or `redis.user` and `redis.password`, with the \
+         user of the Redis (`ACL GETUSER`), who may be off; gates that run connect again once it accepts them"
+    )]
+    Credentials,
     #[error("the Redis does not report its settings: allow its user to call `INFO`")]
     Silent,
     #[error("a store needs Redis 7.0 or newer, but this is {version}")]
@@ -53,9 +58,10 @@ pub enum UnfitRedis {
 }
 
 impl UnfitRedis {
-    /// Whether the settings must be changed: a replica may become the primary by itself.
+    /// Whether the settings must be changed: a replica may become the primary by itself, and while a password is being
+    /// replaced, a start waits.
     pub fn is_misconfiguration(&self) -> bool {
-        !matches!(self, UnfitRedis::Replica)
+        !matches!(self, UnfitRedis::Replica | UnfitRedis::Credentials)
     }
 }
 

@@ -3,9 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ::redis::Client;
 use ::redis::aio::MultiplexedConnection;
+use ::redis::{Client, ErrorKind, RedisError};
+use thiserror::Error;
 
+use super::faults::CLOSING;
 use super::fitness::UnfitRedis;
 use super::host::NamedPrimary;
 
@@ -23,9 +25,28 @@ pub(super) struct ConnectionStanding {
 }
 
 /// Why a connection failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum NotConnected {
+    #[error("it is away")]
     Error(String),
+    /// A Redis without a free place, one that expects TLS, or a proxy does so.
+    #[error("{CLOSING}")]
+    Closing,
+    #[error(transparent)]
     Unfit(UnfitRedis),
+}
+
+impl NotConnected {
+    /// Returns what an error says of the Redis to which the connection was to lead.
+    pub fn of(error: &RedisError) -> NotConnected {
+        let is_refused = error.code().is_some_and(|code| ["WRONGPASS", "NOAUTH"].contains(&code));
+        match error.kind() {
+            ErrorKind::AuthenticationFailed => NotConnected::Unfit(UnfitRedis::Credentials),
+            _ if is_refused => NotConnected::Unfit(UnfitRedis::Credentials),
+            _ if error.is_connection_dropped() && !error.is_connection_refusal() => NotConnected::Closing,
+            kind => NotConnected::Error(format!("{kind:?}")),
+        }
+    }
 }
 
 impl ConnectionStanding {

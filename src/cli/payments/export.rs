@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::PaymentFilterArgs;
 use crate::base::visible::visible;
+use crate::cli::arguments::{day, zone};
 use crate::cli::console::{ConsoleCall, ConsoleOptions, refusal};
 use crate::cli::output::{OutputFormat, text_at};
 use crate::cli::{ExitReason, complain, print};
@@ -28,10 +29,10 @@ pub(super) struct ExportPaymentsArgs {
     #[command(flatten)]
     filter: PaymentFilterArgs,
     /// Export the statement of this day instead of payments; takes the filters of `sluice payments statement`
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     statement: Option<String>,
     /// The IANA time zone of that day [default: UTC]
-    #[arg(long, requires = "statement")]
+    #[arg(long, requires = "statement", value_parser = zone)]
     zone: Option<String>,
     /// The form of the files
     #[arg(long, value_enum, default_value = "jsonl")]

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use super::ExitReason;
+use super::arguments::{amount, day_or_time};
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::output::{TableColumn, TableLayout, text_at};
 use super::pages::{EnvironmentArg, list_as_table};
@@ -63,16 +64,16 @@ struct PaymentFilterArgs {
     #[arg(long, value_name = "STATUS", value_parser = STATUSES)]
     status: Option<String>,
     /// Only amounts of this much or more
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
     amount_from: Option<String>,
     /// Only amounts up to this
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
     amount_to: Option<String>,
     /// Only payments decided on this day (UTC) or at this time, or later
-    #[arg(long, value_name = "YYYY-MM-DD|TIME")]
+    #[arg(long, value_name = "YYYY-MM-DD|TIME", value_parser = day_or_time)]
     from: Option<String>,
     /// Only payments decided up to the end of this day (UTC), or before this time
-    #[arg(long, value_name = "YYYY-MM-DD|TIME")]
+    #[arg(long, value_name = "YYYY-MM-DD|TIME", value_parser = day_or_time)]
     until: Option<String>,
     /// Only payments whose name, caller, approver, operation, rule, hold or list contains this text
     #[arg(long)]

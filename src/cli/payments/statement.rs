@@ -1,14 +1,18 @@
 //! `sluice payments statement`: the payments of one day, what they came to, and which are open.
 
 use clap::Args;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::PaymentScopeArgs;
+use crate::adapters::clock::SystemClock;
 use crate::base::visible::visible;
 use crate::cli::ExitReason;
+use crate::cli::arguments::{day, zone};
 use crate::cli::console::{ConsoleCall, ConsoleOptions};
 use crate::cli::output::{TableColumn, TableLayout, text_at};
 use crate::cli::pages::list_as_table;
+use crate::ports::Clock as _;
 
 /// Show the statement of a day: payments that were sent, arrived, failed, came back, or are open
 ///
@@ -21,10 +25,10 @@ pub(super) struct PaymentStatementArgs {
     #[command(flatten)]
     way: ConsoleOptions,
     /// The day
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     day: String,
     /// The IANA time zone of the day
-    #[arg(long, default_value = "UTC")]
+    #[arg(long, default_value = "UTC", value_parser = zone)]
     zone: String,
     #[command(flatten)]
     scope: PaymentScopeArgs,
@@ -39,7 +43,12 @@ impl PaymentStatementArgs {
 }
 
 fn in_words(answer: &Value) -> String {
-    let none = "No payment was sent, ended or open on this day.";
+    let begin = answer["begin"].as_str().and_then(|begin| begin.parse::<Timestamp>().ok());
+    let is_to_come = begin.is_some_and(|begin| begin > SystemClock.now());
+    let none = match is_to_come {
+        true => "This day has not begun.",
+        false => "No payment was sent or ended on this day, and none was open.",
+    };
     let is_used = |column: &TableColumn| {
         let sum = SUMS.iter().find(|(head, _)| *head == column.head).map(|(_, name)| *name);
         sum.is_none_or(|name| {
@@ -54,7 +63,7 @@ fn in_words(answer: &Value) -> String {
     let table = list_as_table(answer, "lines", TableLayout { columns: &columns, spare: &[] }, none);
     let totals: String = answer["totals"].as_array().into_iter().flatten().map(total_in_words).collect();
     let notes = [
-        (answer["over"] == false).then(|| "The day is not over.\n".to_owned()),
+        (answer["over"] == false && !is_to_come).then(|| "The day is not over.\n".to_owned()),
         (answer["reading"] == true).then(|| "The gate still reads its audit log: ask again shortly.\n".to_owned()),
         answer["since"].as_str().map(|since| format!("Payments before {since} are not in it.\n")),
     ];

@@ -204,9 +204,14 @@ mod tests {
         let lines: Vec<&str> = text.split("\r\n").collect();
         assert_eq!(lines[0].split(',').count(), COLUMNS.len());
         let line = lines[1];
-        for part in
-            ["\"'=HYPERLINK(\"\"x\"\")\"", "\"'@pay,roll\"", "a\\u{202E}b", ",'-1+1,a; b,", ",1.500000,", "people/ann"]
-        {
+        for part in [
+            "\"'=HYPERLINK(\"\"x\"\")\"",
+            "\"'@pay,roll\"",
+            "a\\u{202E}b",
+            ",'-1+1,\"a; b\",",
+            ",1.500000,",
+            "people/ann",
+        ] {
             assert!(line.contains(part), "{part}: {line}");
         }
     }

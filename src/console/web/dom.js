@@ -1,7 +1,7 @@
 // Builds elements one by one. Data becomes text, and never markup.
 
 import { asFailure } from "./api.js";
-import { zoneWords } from "./words.js";
+import { groupSums, zoneWords } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -160,7 +160,7 @@ export function offerOperations(element, operations, isWanted) {
  * @returns {Child[]}
  */
 export function withCode(text) {
-  return text.split("`").map((part, at) => (at % 2 === 1 ? h("code", {}, part) : part));
+  return text.split("`").map((part, at) => (at % 2 === 1 ? h("code", {}, part) : groupSums(part)));
 }
 
 /**

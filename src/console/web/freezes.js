@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { errorBox, field, h, offerOperations, select, timeTag, toast } from "./dom.js";
 import { signAct } from "./passkey.js";
-import { formatTime, personName } from "./words.js";
+import { cut, formatTime, personName } from "./words.js";
 
 /**
  * Describes what a freeze stops.
@@ -32,6 +32,8 @@ function scopeName(scope) {
   return `caller/${scope.caller.issuer}/${scope.caller.subject}`;
 }
 
+/** How much of a reason the banner above every view has. */
+const MAX_BANNER_REASON = 80;
 /** Reasons for which the gate serves no reads either. */
 const WITHOUT_READS = ["draining", "upstream-unknown", "keys-unknown"];
 
@@ -68,7 +70,7 @@ export function banner(freezes, stops) {
     "p",
     { class: "frozen", role: "status" },
     h("strong", {}, `Frozen in ${first.environment}: `),
-    `${describeScope(first.scope)}${first.reason ? ` – ${first.reason}` : ""}.${many} `,
+    `${describeScope(first.scope)}${first.reason ? ` – ${cut(first.reason, MAX_BANNER_REASON)}` : ""}.${many} `,
     h("a", { href: "#/overview" }, "Details"),
   );
 }

@@ -137,7 +137,11 @@ export function view(app, id) {
 }
 
 function back() {
-  return h("p", { class: "back" }, h("a", { href: "#/queue" }, "‹ Queue"));
+  return [
+    // On a narrow screen the queue is hidden, and its title with it.
+    h("h1", { class: "sr only-narrow" }, "Queue"),
+    h("p", { class: "back" }, h("a", { href: "#/queue" }, "‹ Queue")),
+  ];
 }
 
 /**

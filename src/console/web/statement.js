@@ -52,7 +52,11 @@ export function statementView() {
       /** @type {PaymentStatement} */
       const statement = (await get("payments/statement", { day: day.value })).body;
       fill(body, table(statement));
-      fill(extent, !statement.over && h("p", { class: "muted" }, "The day is not over."), drawExtent(statement));
+      fill(
+        extent,
+        !statement.over && !isToCome(statement) && h("p", { class: "muted" }, "The day is not over."),
+        drawExtent(statement),
+      );
     } catch (failure) {
       fill(body, errorBox(failure, load));
     }
@@ -86,10 +90,21 @@ export function statementView() {
   };
 }
 
+/** Whether the day has not begun. @param {PaymentStatement} statement */
+function isToCome({ begin }) {
+  return Date.parse(begin) > now();
+}
+
 /** @param {PaymentStatement} statement */
-function table({ totals, lines }) {
+function table(statement) {
+  const { totals, lines } = statement;
   const all = [...totals, ...lines];
-  if (all.length === 0) return h("p", { class: "muted" }, "No payment was sent, ended or open on this day.");
+  if (all.length === 0) {
+    const none = isToCome(statement)
+      ? "This day has not begun."
+      : "No payment was sent or ended on this day, and none was open.";
+    return h("p", { class: "muted" }, none);
+  }
   const used = Object.entries(SUMS).filter(([name]) => all.some(({ sums }) => sums[name].count));
   const heads = ["Payments", "Caller", "To", ...used.map(([, head]) => head)];
   const kind = (/** @type {number} */ at) => (at > 2 ? "number" : undefined);

@@ -13,11 +13,30 @@ export function groupDigits(digits) {
 }
 
 /**
- * Formats a sum of amounts: one with a single decimal gets another.
+ * Formats a sum of amounts as USD are: with two decimals, or as many more as it needs. A whole one stays whole.
  * @param {string} sum
  */
 export function groupSum(sum) {
-  return groupDigits(/\.[0-9]$/.test(sum) ? `${sum}0` : sum);
+  const [whole, rest] = sum.split(".");
+  return groupDigits(rest === undefined ? whole : `${whole}.${rest.replace(/0+$/, "").padEnd(2, "0")}`);
+}
+
+/**
+ * Groups the digits of each sum of USD in a text.
+ * @param {string} text
+ */
+export function groupSums(text) {
+  return text.replace(/(?<![0-9.,A-Za-z])[0-9]{4,}(?=(?:\.[0-9]+)? USD\b)/g, groupDigits);
+}
+
+/**
+ * Cuts a text that people wrote.
+ * @param {string} text
+ * @param {number} most
+ */
+export function cut(text, most) {
+  const letters = [...text];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
 }
 
 /** @param {number | bigint} microUsd */

@@ -333,6 +333,9 @@ fn a_near_miss_is_one_condition_away() {
     let near = asking("createSwap", &body, |asked| rules.near(asked, &facts));
     assert_eq!(near.iter().map(|(rule, _)| &*rule.id).collect::<Vec<_>>(), ["a"]);
     assert!(matches!(near[0].1, Condition::Amount { .. }));
+    // Of an amount that cannot be valued nobody knows whether it lacks as well.
+    let unknown = swap(json!({"amount": "6", "currency": "unheard-of"}), json!({}));
+    assert!(asking("createSwap", &unknown, |asked| rules.near(asked, &facts)).is_empty());
 }
 
 /// A rule of a small world.

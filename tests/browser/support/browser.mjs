@@ -189,7 +189,7 @@ function recordProblems(page, expects) {
 }
 
 /**
- * Returns the serious and critical accessibility violations of a page.
+ * Returns the serious and critical accessibility violations of a page, targets that are too small, and a missing title.
  * @param {Page} page
  */
 export async function accessibilityViolations(page) {
@@ -198,13 +198,14 @@ export async function accessibilityViolations(page) {
   const found = await page.evaluate(async () => {
     /** @type {any} */
     const { axe } = globalThis;
+    const rules = { "target-size": { enabled: true } };
     /** @type {{ violations: { id: string, impact: string, nodes: any[] }[] }} */
-    const results = await axe.run(document, { resultTypes: ["violations"] });
+    const results = await axe.run(document, { resultTypes: ["violations"], rules });
     return results.violations.map(({ id, impact, nodes }) => ({
       id,
       impact,
       at: nodes.map((node) => `${node.target} ${node.failureSummary}`),
     }));
   });
-  return found.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  return found.filter(({ id, impact }) => ["serious", "critical"].includes(impact) || id === "page-has-heading-one");
 }

@@ -137,7 +137,7 @@ fn what_goes_wrong_is_told_to_the_person_who_reads_it() {
         (freeze(&url, Some("a b")), 1, "this is not a token"),
         (freeze(&url, Some("x.y.z")), 4, "remedy: use a token of the console's issuer"),
         (freeze(&url, Some(&viewer)), 4, "needs the role `operator`"),
-        (freeze(&gate_url, Some(&viewer)), 4, "404"),
+        (freeze(&gate_url, Some(&viewer)), 4, "name the one of `[console]` with `--console`"),
         (freeze(&upstream.url(), Some(&viewer)), 0, ""),
     ] {
         // The last is no console at all: it is believed, as any server would be that answers so.
@@ -152,6 +152,40 @@ fn what_goes_wrong_is_told_to_the_person_who_reads_it() {
     let config = plain.write();
     let (code, _, err) = run(&["freezes", "--config", config.to_str().unwrap()], Some(&viewer));
     assert!(code == 1 && err.contains("has no `[console]`"), "{err}");
+}
+
+/// The shell has arguments; what the console says of JSON is for programs.
+#[test]
+fn an_argument_that_cannot_be_used_is_named_as_it_is_typed() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let (url, token) = (url(&gate), token_of(PEOPLE, "ops-1", &["viewer", "operator"]));
+    let freeze = ["freeze", "--environment", "production", "--reason", "r", "--operation", "createOffram"];
+    for (words, code, told) in [
+        (
+            &["payments", "list", "--from", "2026-13-01"][..],
+            2,
+            "for '--from <YYYY-MM-DD|TIME>': expected a day such as",
+        ),
+        (&["payments", "list", "--amount-from", "1e3"], 2, "without a currency: it has an exponent"),
+        (
+            &["payments", "statement", "--day", "2026-02-30"],
+            2,
+            "'--day <YYYY-MM-DD>': expected a day such as 2026-11-20",
+        ),
+        (&["payments", "statement", "--day", "2026-11-30", "--zone", "Mars/X"], 2, "the IANA time zone database"),
+        (&freeze, 4, "these arguments cannot be used:\n  `--operation`: the id of a write operation"),
+        (&["payments", "list", "--until", "2026-11-01", "--from", "2026-11-30"], 4, "  `--until`: a time after"),
+    ] {
+        let (found, _, err) = run(&[words, &["--console", &url]].concat(), Some(&token));
+        assert!(found == code && err.contains(told), "{words:?}: {found}: {err}");
+        assert!(!err.contains("details.violations"), "{err}");
+    }
+    let statement = ["payments", "statement", "--console", &url, "--day"];
+    let (code, out, _) = run(&[&statement[..], &["2100-02-28"]].concat(), Some(&token));
+    assert_eq!((code, out.as_str()), (0, "This day has not begun.\n"));
+    let (code, out, _) = run(&[&statement[..], &["2026-01-01"]].concat(), Some(&token));
+    assert!(code == 0 && out.starts_with("No payment was sent or ended on this day, and none was open.\n"), "{out}");
 }
 
 #[test]

@@ -53,6 +53,19 @@ fn the_console_answers_under_each_of_its_names() {
     told(&said, "findings", "other.example", "start it again");
 }
 
+/// A command that creates another store would be the wrong remedy.
+#[test]
+fn a_store_whose_file_is_gone_while_its_gate_runs_is_no_new_one() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start().ready();
+    let config = config_of(&gate);
+    fs::remove_file(gate.path("sluice-data/store.redb")).unwrap();
+    let said = wait_for(&config, PROBLEMS, "lacks its file `store.redb`, although a gate runs");
+    told(&said, "findings", "the file of the store is gone", "create no store");
+    assert!(!findings(&said).contains("there is no store yet"), "{said}");
+    assert_eq!(said["environments"][0]["money"], "open");
+}
+
 #[test]
 fn a_console_that_does_not_answer_is_a_problem() {
     let (upstream, free) = (Upstream::start(), Reserved::new());

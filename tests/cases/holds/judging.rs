@@ -50,9 +50,18 @@ fn one_rejection_is_final_also_after_votes_and_its_caller_hears_why() {
     for who in ["ops-1", "ops-2"] {
         assert_eq!(say(&gate, "approve", &hold, who).status, 200);
     }
-    let (code, out, err) =
-        command(&gate, &["approvals", "reject", text(&hold, "id"), "--reason", "a wrong account"], "finance-1");
+    let (code, out, err) = command(
+        &gate,
+        &["approvals", "reject", text(&hold, "id"), "--reason", "a wrong account", "--yes"],
+        "finance-1",
+    );
     assert!(code == 0 && out == "Rejected.\n", "{out}{err}");
+    // Nobody is needed any more, and a person is told so before a confirmation.
+    let (_, shown, _) = command(&gate, &["approvals", "show", text(&hold, "id")], "finance-2");
+    assert!(shown.contains("  had     ") && !shown.contains("  needs "), "{shown}");
+    assert!(shown.contains("  rejected finance-1: a wrong account\n"), "{shown}");
+    let (code, _, err) = command(&gate, &["approvals", "approve", text(&hold, "id"), "--yes"], "finance-2");
+    assert!(code == 4 && err.contains("this hold is over: Rejected. No vote was cast"), "{err}");
     assert_eq!(say(&gate, "approve", &hold, "finance-2").code(), "HOLD_OVER");
     for _ in 0..2 {
         let answer = swap("r-1", "500").send(gate.production());

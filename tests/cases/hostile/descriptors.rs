@@ -43,6 +43,20 @@ fn idle_connections_of_one_address_leave_descriptors_for_all_others_and_for_the_
     drop(idle);
 }
 
+/// The engine panics where it gets none.
+#[test]
+fn a_gate_that_can_have_no_files_says_so() {
+    let upstream = Upstream::start();
+    let gate = Gate::spawn(Setup::of(&upstream).descriptors(24, 24));
+    assert_eq!(gate.wait_end().code(), Some(1), "{}", gate.stderr());
+    let said = gate.stderr();
+    assert!(
+        said.contains("this process may have 24 file descriptors, and a gate needs 40 at the very least"),
+        "{said}"
+    );
+    assert!(said.contains("LimitNOFILE") && !said.contains("panicked"), "{said}");
+}
+
 #[test]
 fn a_gate_asks_for_the_descriptors_that_its_limits_need() {
     let upstream = Upstream::start();

@@ -161,6 +161,18 @@ async fn a_cut_or_changed_export_is_refused_whole() {
     done(&store(&["import", "--folder", text(&new), "--input", text(&file)]));
 }
 
+#[test]
+fn what_is_no_export_is_told_so() {
+    let home = TempDir::new().unwrap();
+    let (file, new) = (home.path().join("file"), home.path().join("new"));
+    for content in [b"".as_slice(), b"\n", b"\0\xff\x12", b"redb\x1a\n\xa9\r\n", b"{}\n", b"{\"item\":\"end\"}\n"] {
+        std::fs::write(&file, content).unwrap();
+        let output = store(&["import", "--folder", text(&new), "--input", text(&file)]);
+        let why = refused(&output);
+        assert!(why.contains("this is no export of a store: name a file that `sluice store export`"), "{why}");
+    }
+}
+
 #[tokio::test]
 async fn a_backup_is_a_store_that_starts_closed() {
     let home = TempDir::new().unwrap();

@@ -130,7 +130,7 @@ async fn a_file_that_was_cut_or_altered_leaves_the_redis_empty() {
     let file = home.path().join("export");
     let lines: Vec<&str> = whole.lines().collect();
     let wrong = [
-        (String::new(), "line 0 is the last one"),
+        (String::new(), "this is no export of a store"),
         (whole[..whole.len() - 20].to_owned(), "line 2"),
         (lines[..lines.len() - 1].join("\n") + "\n", "was cut"),
         ([&lines[..3], &lines[4..]].concat().join("\n") + "\n", "was altered"),

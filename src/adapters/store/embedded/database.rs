@@ -52,6 +52,9 @@ pub enum OpenError {
     /// The folder contains no store.
     #[error("there is no store in `{}`: give the folder that contains `store.redb`", .0.display())]
     Missing(PathBuf),
+    /// A file system that crashed or a copy that failed left the name alone.
+    #[error("the file of the store in `{}` is empty: what it held is lost", .0.display())]
+    Empty(PathBuf),
     #[error("`{path}` cannot be opened: {1}", path = .0.display())]
     File(PathBuf, io::Error),
     #[error("the store cannot be opened: {0}")]
@@ -71,6 +74,7 @@ impl OpenError {
             | OpenError::OtherFormat { .. }
             | OpenError::NeedsJournal(_)
             | OpenError::Missing(_)
+            | OpenError::Empty(_)
             | OpenError::Damaged(_) => false,
         }
     }
@@ -85,7 +89,8 @@ impl OfFile for OpenError {
     }
 }
 
-/// Opens the file in a folder and locks it for this process.
+/// Opens the file in a folder and locks it for this process. Whoever creates none leaves an empty one as it is: redb would
+/// make a database of it.
 pub(in crate::adapters::store) fn locked(folder: &Path, create: bool) -> Result<InFolder, OpenError> {
     let path = folder.join(FILE);
     let failed = |error| OpenError::File(path.clone(), error);
@@ -109,6 +114,9 @@ pub(in crate::adapters::store) fn locked(folder: &Path, create: bool) -> Result<
     // Whoever had the lock may have put another file in its place.
     if fs::metadata(&path).map(|now| (now.dev(), now.ino())).ok() != Some((metadata.dev(), metadata.ino())) {
         return Err(OpenError::Locked(folder.to_owned()));
+    }
+    if !create && metadata.len() == 0 {
+        return Err(OpenError::Empty(folder.to_owned()));
     }
     // The name of a new file must be on disk before any commit is confirmed.
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;

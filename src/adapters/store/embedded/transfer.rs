@@ -1,8 +1,7 @@
 //! Export, import and backup of the whole embedded store. No gate may have it open.
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use super::super::layout::Item;
 use super::super::plan::{self, puts};
 use super::database::{
     CACHE_BYTES, FILE, KeySpace, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make,
+    unless_it_panics,
 };
 use super::medium::{Medium, Trouble};
 use super::{content_sum, journal_mark};
@@ -35,6 +35,9 @@ const STRIDE: usize = 1_000;
 pub enum TransferError {
     #[error(transparent)]
     Open(OpenError),
+    /// The file cannot be read, so nothing can be copied from it.
+    #[error("{0}; start its gate, which builds the store anew from its journal, end it in order, and try again")]
+    Unreadable(OpenError),
     #[error(transparent)]
     Store(StoreFault),
     #[error("the store failed: {0}")]
@@ -48,6 +51,11 @@ pub enum TransferError {
     /// The export has no end line.
     #[error("line {0} is the last one, but no end line: the export was cut; use another copy of it, or export again")]
     Cut(u64),
+    #[error(
+        "this is no export of a store: name a file that `sluice store export`, or `sluice store backup --redis`, wrote; the \
+         backup of an embedded store is put into an empty folder as `store.redb`"
+    )]
+    NoExport,
     /// The end line does not prove the lines before it.
     #[error(
         "the end line does not fit the lines before it: the export was altered; use another copy of it, or export again"
@@ -114,12 +122,29 @@ pub fn create(
 ///
 /// `told` hears how far it is.
 pub fn export(folder: &Path, out: &mut dyn Write, told: &mut dyn FnMut(u64)) -> Result<u64, TransferError> {
-    let medium: Arc<dyn Medium> = Arc::new(locked(folder, false).map_err(TransferError::Open)?);
+    let medium: Arc<dyn Medium> = Arc::new(locked(folder, false).map_err(unreadable)?);
     journal_mark::check(folder).map_err(TransferError::Open)?;
-    let opened =
-        OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(TransferError::Open)?;
-    let read = opened.database.begin_read().map_err(failed)?;
-    write_out(&read.open_table(TABLE).map_err(failed)?, out, told)
+    let opened = OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(unreadable)?;
+    read_whole(|| {
+        let read = opened.database.begin_read().map_err(failed)?;
+        write_out(&read.open_table(TABLE).map_err(failed)?, out, told)
+    })
+}
+
+/// Reads a whole database; one whose pages make redb panic is damaged.
+fn read_whole<T>(work: impl FnOnce() -> Result<T, TransferError>) -> Result<T, TransferError> {
+    match unless_it_panics(work) {
+        Err(why) => Err(unreadable(OpenError::Damaged(why))),
+        Ok(Err(TransferError::Store(StoreFault::Broken(why)))) => Err(unreadable(OpenError::Damaged(why))),
+        Ok(done) => done,
+    }
+}
+
+fn unreadable(error: OpenError) -> TransferError {
+    match error {
+        OpenError::Empty(_) | OpenError::Damaged(_) => TransferError::Unreadable(error),
+        error => TransferError::Open(error),
+    }
 }
 
 /// Writes every item of a table.
@@ -173,15 +198,15 @@ pub fn import(
 /// Copies the file to a new one, reads the whole copy to check it, and closes the copy for money: a gate that starts
 /// from the copy moves no money until a person opens the environment.
 pub fn backup(folder: &Path, to: &Path, node: &NodeId, clock: StoreTime) -> Result<u64, TransferError> {
-    let store = locked(folder, false).map_err(TransferError::Open)?;
+    let store = locked(folder, false).map_err(unreadable)?;
     journal_mark::check(folder).map_err(TransferError::Open)?;
     let mut from = store.file.try_clone().map_err(TransferError::File)?;
     let medium: Arc<dyn Medium> = Arc::new(store);
     // Opening and closing the file repairs what a crash left behind.
-    drop(OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(TransferError::Open)?);
+    drop(OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(unreadable)?);
     let mut copy =
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(to).map_err(TransferError::File)?;
-    let copied = copied(&mut from, &mut copy, to, node, clock);
+    let copied = read_whole(|| copied(&mut from, &mut copy, to, node, clock));
     if copied.is_err() {
         fs::remove_file(to).map_err(TransferError::File)?;
     }
@@ -193,7 +218,7 @@ fn copied(from: &mut File, copy: &mut File, to: &Path, node: &NodeId, clock: Sto
     let length = io::copy(from, copy).map_err(TransferError::File)?;
     let mut database = redb::Database::open(to).map_err(failed)?;
     if !database.check_integrity().map_err(failed)? {
-        return Err(TransferError::Database("the copy is damaged: the store's file may be, too; try again".to_owned()));
+        return Err(unreadable(OpenError::Damaged("its pages do not have their checksums".to_owned())));
     }
     let write = database.begin_write().map_err(failed)?;
     {
@@ -230,9 +255,12 @@ pub(in crate::adapters::store) fn take_in(
     let end = loop {
         line.clear();
         if lines.read_until(b'\n', &mut line).map_err(TransferError::File)? == 0 {
-            return Err(TransferError::Cut(tally.items()));
+            return Err(if tally.items() == 0 { TransferError::NoExport } else { TransferError::Cut(tally.items()) });
         }
         let nth = tally.items().saturating_add(1);
+        if nth == 1 && !dump::begins_header(&line) {
+            return Err(TransferError::NoExport);
+        }
         let wrong = |why| TransferError::Line(nth, why);
         let bytes = line.strip_suffix(b"\n").ok_or(TransferError::Cut(nth))?;
         let text = std::str::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
@@ -292,6 +320,11 @@ fn close(
     make(table, planned.changes).map_err(TransferError::Store)
 }
 
-fn failed(error: impl fmt::Display) -> TransferError {
-    TransferError::Database(error.to_string())
+fn failed(error: impl Into<redb::Error>) -> TransferError {
+    let is_cut = |error: &io::Error| matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData);
+    match error.into() {
+        redb::Error::Corrupted(why) => unreadable(OpenError::Damaged(why)),
+        redb::Error::Io(error) if is_cut(&error) => unreadable(OpenError::Damaged(error.to_string())),
+        error => TransferError::Database(error.to_string()),
+    }
 }

@@ -28,7 +28,7 @@ const NOT_BEGUN: [&str; 14] = [
 /// Maps an error; `asked` builds the fault for calls that the Redis may have executed.
 pub(super) fn fault(unanswered: Unanswered, asked: impl FnOnce(String) -> StoreFault) -> StoreFault {
     match unanswered {
-        Unanswered::Away(why) => StoreFault::Away(why.to_owned()),
+        Unanswered::Away(why) => StoreFault::Away(why.into_owned()),
         Unanswered::Lost(why) => asked(why),
         Unanswered::Refused(code, why) if code == "SLUICE" => StoreFault::Broken(why),
         Unanswered::Refused(code, why) if code == DAMAGED => StoreFault::Broken(format!(
