@@ -11,6 +11,7 @@ mod gates;
 mod history;
 mod hostile;
 pub(super) mod in_force;
+mod many_freezes;
 mod moved;
 mod payments;
 pub(super) mod policies;
