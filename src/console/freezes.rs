@@ -134,6 +134,10 @@ pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {
             let message = "you have already confirmed this; one more person must confirm it.";
             error_json(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
         }
+        Ok(LiftSaid::OwnFreeze) => {
+            let message = "this freeze is of you, or of a service that you own, so that others must lift it; nothing was changed.";
+            error_json(Code::Forbidden, message, None)
+        }
         Err(why) => unsigned(inside, &why),
     }
 }

@@ -72,6 +72,7 @@ pub async fn standing(
     };
     let act = JointAct::lift(environment, &freeze, record.version);
     let said_unfrozen = node.store.read(act.key()).await?.0.as_ref().and_then(first_person);
+    let said_unfrozen = said_unfrozen.filter(|person| !is_of(node, &freeze, person));
     Ok(Some(StandingFreeze { environment, freeze, at: record.at, told, said_unfrozen }))
 }
 
@@ -153,6 +154,15 @@ pub enum LiftSaid {
     Once,
     /// The same person said so before.
     SaidAlready,
+    /// Others must lift the freeze of a person, or of a service that the person owns.
+    OwnFreeze,
+}
+
+/// Whether a freeze is of this person, or of a service that the person owns. People are compared as for votes.
+fn is_of(node: &Node, freeze: &Freeze, person: &Owner) -> bool {
+    let (Freeze::Caller(caller) | Freeze::Reads(caller)) = freeze else { return false };
+    let caller = node.owners.person(&caller.issuer, &caller.subject);
+    caller.is_same_person(person) || node.owners.owns(&caller, person)
 }
 
 /// Returns the act of lifting a freeze as it stands; `None` where it is not frozen.
@@ -170,10 +180,14 @@ pub async fn unfreeze(
     said: SaidWord<'_>,
 ) -> Result<LiftSaid, UnsignedAct> {
     let SaidWord { person, reason, .. } = said;
+    let is_own = is_of(node, what, person);
     let mut retry = Retry::default();
     loop {
         let key = what.key(environment);
         let (Some(record), _) = node.store.read(&key).await? else { return Ok(LiftSaid::NotFrozen) };
+        if is_own {
+            return Ok(LiftSaid::OwnFreeze);
+        }
         let version = record.version;
         let guard = node.lasting_lift(environment, what, version).await?;
         let (mut first, mut both, mut confirmed) = (None, None, Vec::new());
@@ -185,7 +199,9 @@ pub async fn unfreeze(
             let (before, _) = node.store.read(joint.key()).await?;
             let guards = [Step::Version { key, version }].into_iter().chain(guard.clone()).chain(used.clone());
             let word = PersonWord { person, reason, signed };
-            match joint.say(before.as_ref(), word, terms, guards.collect(), &node.id) {
+            // A gate with another configuration may have taken it.
+            let own_word = before.as_ref().and_then(first_person).filter(|first| is_of(node, what, first));
+            match joint.not_counting(own_word).say(before.as_ref(), word, terms, guards.collect(), &node.id) {
                 JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
                 JointStep::First(commit) => {
                     if node.commit(commit).await?.is_some() {

@@ -154,9 +154,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "owners",
         kind: SettingKind::Names(|w| &mut w.console.owners),
         absent: Absent::Means("[]"),
-        doc: "People who may not approve the requests of a service, besides the person that its tokens name:\n\
-              `\"main:payroll=anna\"` says that requests of `payroll`, by a token of `[issuer.main]`, count as anna's\n\
-              own. An entry can also say that two names belong to one person.",
+        doc: "People who may not approve the requests of a service, nor lift its freeze, besides the person that its tokens\n\
+              name: `\"main:payroll=anna\"` says that requests of `payroll`, by a token of `[issuer.main]`, count as\n\
+              anna's own. An entry can also say that two names belong to one person.",
     },
     Setting {
         name: "visible",
