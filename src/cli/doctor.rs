@@ -50,8 +50,6 @@ const START_SENTINELS: &str =
     "start the missing Sentinels or nodes of the cluster, and check the network between them, the gates and the Redis";
 /// How many entries a live gate's journal may lack at a moment.
 const MAX_BEHIND: u64 = 1_000;
-/// How many freezes are read at most.
-const MAX_LISTED: usize = 1_000;
 /// A larger clock difference is reported: token expiry and the days of limits depend on clocks.
 const MAX_CLOCK_DIFFERENCE_MICROS: i64 = 1_000_000;
 

@@ -159,7 +159,8 @@ impl Freezes {
         self.way.ask_for_rows(&ConsoleCall::get("freezes"), Some("freezes"), |answer| {
             let lines = list_as_table(answer, "freezes", &FREEZE_COLUMNS, "Nothing is frozen.");
             let doubts: String = answer["freezes"].as_array().into_iter().flatten().filter_map(lost_in_words).collect();
-            format!("{lines}{doubts}")
+            let more = if answer["more"] == true { "There are more freezes of callers than are listed.\n" } else { "" };
+            format!("{lines}{more}{doubts}")
         })
     }
 }

@@ -12,8 +12,9 @@ use crate::base::finding::nearest_few;
 use crate::base::ids::Environment;
 use crate::catalog::Violation;
 use crate::ledger::StoreFault;
-use crate::node::operate;
-use crate::node::operate::{LiftSaid, StandingFreeze};
+use crate::node::freezes;
+use crate::node::freezes::{FreezeList, FreezeSaid, LiftSaid, StandingFreeze};
+use crate::node::frozen_index::MAX_FROZEN_CALLERS;
 use crate::node::sign_act::SaidWord;
 use crate::people::signed_act::PersonAct;
 use crate::stations::claim::Freeze;
@@ -27,17 +28,17 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         return violated(vec![render::unknown_parameter(name)]);
     }
     match all(inside).await {
-        Ok(all) => {
+        Ok(FreezeList { freezes: all, has_more }) => {
             let roles: Vec<&str> = asked.person.roles().collect();
             let is_shown = |one: &&StandingFreeze| inside.shows_freeze(&roles, one.environment, &one.freeze);
-            let mut freezes = Vec::new();
+            let mut shown = Vec::new();
             for one in all.iter().filter(is_shown) {
                 match with_last_paid(inside, one).await {
-                    Ok(freeze) => freezes.push(freeze),
+                    Ok(freeze) => shown.push(freeze),
                     Err(fault) => return store_failed(inside, &fault),
                 }
             }
-            ok_json(200, &json!({ "freezes": freezes }))
+            ok_json(200, &json!({ "freezes": shown, "more": has_more }))
         }
         Err(fault) => store_failed(inside, &fault),
     }
@@ -72,11 +73,13 @@ pub(super) async fn freeze(server: &ConsoleServer, asked: &ActRequest) -> Reply 
         return violated(vec![violation]);
     }
     let node = &inside.node;
-    let changed = match operate::freeze(node, environment, &what, &asked.person.who, reason).await {
-        Ok(changed) => changed,
+    let changed = match freezes::freeze(node, environment, &what, &asked.person.who, reason).await {
+        Ok(FreezeSaid::Frozen) => true,
+        Ok(FreezeSaid::FrozenAlready) => false,
+        Ok(FreezeSaid::TooMany) => return too_many(environment),
         Err(fault) => return store_failed(inside, &fault),
     };
-    match operate::standing(node, environment, what.clone()).await {
+    match freezes::standing(node, environment, what.clone()).await {
         Ok(standing) => {
             let freeze = standing.as_ref().map(render::freeze);
             let caller = acquaintance(server, asked, environment, &what).await;
@@ -85,6 +88,15 @@ pub(super) async fn freeze(server: &ConsoleServer, asked: &ActRequest) -> Reply 
         Err(fault) if changed => done_unread(inside, &fault),
         Err(fault) => store_failed(inside, &fault),
     }
+}
+
+/// Answers that there is no room for the freeze of another caller.
+fn too_many(environment: Environment) -> Reply {
+    let message = format!(
+        "{MAX_FROZEN_CALLERS} freezes of callers and of their reads stand in {environment}, the most there may be: lift those that are \
+         needed no more, freeze an operation or all money, or take the caller's credentials away. Nothing was changed."
+    );
+    error_json(Code::TooManyFreezes, &message, Some(json!({ "most": MAX_FROZEN_CALLERS })))
 }
 
 /// Says whether any call of a frozen caller is known, and the nearest names that are: a caller may be new, or its name a
@@ -114,13 +126,17 @@ pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         Err(why) => return bad_signature(&why),
     };
     let said = SaidWord { person: &asked.person.who, reason, signature: signature.as_ref() };
-    match operate::unfreeze(&inside.node, &inside.in_force.now().policies, environment, &what, said).await {
+    match freezes::unfreeze(&inside.node, &inside.in_force.now().policies, environment, &what, said).await {
         Ok(LiftSaid::Lifted) => ok_json(200, &json!({ "changed": true, "missing": 0 })),
         Ok(LiftSaid::NotFrozen) => ok_json(200, &json!({ "changed": false, "missing": 0 })),
         Ok(LiftSaid::Once) => ok_json(202, &json!({ "changed": false, "missing": 1 })),
         Ok(LiftSaid::SaidAlready) => {
             let message = "you have already confirmed this; one more person must confirm it.";
             error_json(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
+        }
+        Ok(LiftSaid::OwnFreeze) => {
+            let message = "this freeze is of you, or of a service that you own, so that others must lift it; nothing was changed.";
+            error_json(Code::Forbidden, message, None)
         }
         Err(why) => unsigned(inside, &why),
     }
@@ -132,14 +148,16 @@ pub(super) async fn lifting(
     body: &Value,
 ) -> Result<Result<Option<(Environment, PersonAct)>, StoreFault>, Violation> {
     let (environment, what) = parse_scope(inside, body)?;
-    let act = operate::lifting(&inside.node, environment, &what).await;
+    let act = freezes::lifting(&inside.node, environment, &what).await;
     Ok(act.map(|act| act.map(|act| (environment, act))))
 }
 
-async fn all(inside: &ConsoleState) -> Result<Vec<StandingFreeze>, StoreFault> {
-    let mut all = Vec::new();
+async fn all(inside: &ConsoleState) -> Result<FreezeList, StoreFault> {
+    let mut all = FreezeList { freezes: Vec::new(), has_more: false };
     for environment in &inside.environments {
-        all.extend(operate::frozen(&inside.node, *environment).await?);
+        let found = freezes::frozen(&inside.node, *environment).await?;
+        all.freezes.extend(found.freezes);
+        all.has_more |= found.has_more;
     }
     Ok(all)
 }

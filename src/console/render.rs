@@ -10,7 +10,7 @@ use crate::base::json::{self as strict, Limits};
 use crate::base::normal;
 use crate::catalog::{BodyPlace, Violation};
 use crate::ledger::{Record, RecordKey, StoreTime};
-use crate::node::operate::StandingFreeze;
+use crate::node::freezes::StandingFreeze;
 use crate::stations::check::claim_name;
 use crate::stations::claim::{AttemptEnd, Claim, ClaimState, Freeze, Owner, PastAttempt};
 

@@ -6,14 +6,14 @@
 //! | `gates` | what the gates last told of themselves, and gates that are gone |
 //! | `facts`, `in_force`, `candidate`, `hindsight`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits and what it would have changed, rate limits |
 //! | `activations`, `stored_policies`, `succession`, `kept_archives` | the set and the contract that the store names, by what signatures it is believed, and that every beginning guards it |
-//! | `holds`, `approve`, `sign_act`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
-//! | `entry_room` | room for audit entries, for callers and environments |
+//! | `holds`, `approve`, `sign_act`, `stand_ins`, `freezes`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
+//! | `entry_room` | room for audit entries, for callers, people and environments |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `record_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
 //! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `compared_journals`, `rebuilding`, `nodes_at_loss`, `rebuilt_snapshot`, `what_was_before`, `unheard_gates`, `heard_before`, `recovery`, `journal_reports`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
-//! | `store_watch`, `clock_watch`, `clock_leaps`, `date_check` | whether the store answers, accepts writes and is open for money; whether clocks leapt, or are wrong at a start |
+//! | `store_watch`, `frozen_index`, `clock_watch`, `clock_leaps`, `date_check` | whether the store answers, accepts writes and is open for money; what is frozen; whether clocks leapt, or are wrong at a start |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
 
 mod activations;
@@ -52,6 +52,8 @@ pub mod deliver;
 pub mod hindsight;
 pub mod holds;
 pub mod gauges;
+pub mod freezes;
+pub mod frozen_index;
 pub mod operate;
 pub mod exposure;
 pub mod rates;
@@ -85,7 +87,7 @@ pub use activations::Activations;
 pub use candidate::Candidate;
 pub use clock_watch::ClockWatch;
 pub use contradictions::Contradictions;
-pub use entry_room::JournalRoom;
+pub use entry_room::{JournalBounds, JournalRoom};
 pub use exchange::{Exchange, tell_decided};
 pub use fact_cache::FactCache;
 pub use fresh_outcomes::FreshOutcomes;

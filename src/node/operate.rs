@@ -1,4 +1,4 @@
-//! Acts of operators: freezing and unfreezing, and resolving calls with an unknown outcome.
+//! Acts of operators on calls with an unknown outcome.
 //!
 //! One function for each act, whichever way it comes. Each act is one commit with its audit entry.
 
@@ -9,68 +9,19 @@ use super::Node;
 use super::retry::Retry;
 use super::sign_act;
 use super::sign_act::{SaidWord, UnsignedAct};
-use super::store_time::correction_of;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::ledger::{Commit, Content, Index, Kind, Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
+use crate::ledger::{Commit, Index, Kind, Record, RecordKey, Step, StoreFault, Versioned};
 use crate::people::joint_act::{FirstSignature, JointAct, JointStep, PersonWord, attempt_key, first_person};
 use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
 use crate::policy::{Policies, SignableAct};
 use crate::stations::claim::{
-    self, Claim, ClaimState, ClockCorrection, Forgotten, Freeze, Frozen, JointWord, OpenedBeginning, Owner,
-    RecordMismatch, ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
+    self, Claim, ClaimState, JointWord, Owner, RecordMismatch, ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
 };
 
-/// The most freezes in a list.
-pub(super) const MAX_FROZEN: usize = 1_000;
 /// The most claims of a state that are sorted for a list.
 const MAX_CLAIMS: usize = 10_000;
-
-/// A freeze: since when, by whom and why.
-#[derive(Clone, Debug)]
-pub struct StandingFreeze {
-    pub environment: Environment,
-    pub freeze: Freeze,
-    pub at: StoreTime,
-    pub told: Frozen,
-    /// The first of two people who lift it.
-    pub said_unfrozen: Option<Owner>,
-}
-
-/// Returns the freezes of an environment, the earliest first.
-pub async fn frozen(node: &Node, environment: Environment) -> Result<Vec<StandingFreeze>, StoreFault> {
-    let mut all = Vec::new();
-    for (_, name) in node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await? {
-        let Some(freeze) = Freeze::parse(&name) else { continue };
-        match standing(node, environment, freeze.clone()).await? {
-            Some(standing) => all.push(standing),
-            None if node.store.member(environment, Index::Frozen, &name).await?.is_none() => {}
-            // It may have been lifted and made again meanwhile; else the list would lack a freeze.
-            None => all.push(standing(node, environment, freeze).await?.ok_or_else(|| {
-                StoreFault::Broken("the index of freezes has one whose record is not there".to_owned())
-            })?),
-        }
-    }
-    Ok(all)
-}
-
-/// Returns a freeze, if it is in force.
-pub async fn standing(
-    node: &Node,
-    environment: Environment,
-    freeze: Freeze,
-) -> Result<Option<StandingFreeze>, StoreFault> {
-    let (record, _) = node.store.read(&freeze.key(environment)).await?;
-    let Some(record) = record else { return Ok(None) };
-    let told = match &record.content {
-        Content::Whole(bytes) => claim::frozen(bytes),
-        Content::Spent => Frozen::default(),
-    };
-    let act = JointAct::lift(environment, &freeze, record.version);
-    let said_unfrozen = node.store.read(act.key()).await?.0.as_ref().and_then(first_person);
-    Ok(Some(StandingFreeze { environment, freeze, at: record.at, told, said_unfrozen }))
-}
 
 /// Returns the first of two people who showed that a call was executed.
 pub async fn said_executed(node: &Node, key: &RecordKey, claim: &Claim) -> Result<Option<Owner>, StoreFault> {
@@ -80,138 +31,12 @@ pub async fn said_executed(node: &Node, key: &RecordKey, claim: &Claim) -> Resul
 }
 
 /// Whether an act takes two people there. The sandbox holds nothing of value.
-fn takes_two(environment: Environment) -> bool {
+pub(super) fn takes_two(environment: Environment) -> bool {
     environment == Environment::Production
 }
 
-/// Freezes, or freezes again for another reason. Returns `false` where this person froze it already for this reason.
-pub async fn freeze(
-    node: &Node,
-    environment: Environment,
-    what: &Freeze,
-    person: &Owner,
-    reason: &str,
-) -> Result<bool, StoreFault> {
-    node.takes_acts(environment)?;
-    let mut retry = Retry::default();
-    loop {
-        let (standing, _) = match node.store.read(&what.key(environment)).await {
-            // What cannot be read freezes all the same.
-            Err(StoreFault::Broken(_)) => return Ok(false),
-            read => read?,
-        };
-        let commit = match &standing {
-            None => Some(claim::freeze(what, environment, person, reason, &node.id)),
-            Some(record) => {
-                let said: &[u8] = match &record.content {
-                    Content::Whole(bytes) => bytes,
-                    Content::Spent => &[],
-                };
-                claim::freeze_again(what, environment, (record.version, said), (person, reason), &node.id)
-            }
-        };
-        let Some(commit) = commit else { return Ok(false) };
-        if node.commit(commit).await?.is_some() {
-            return Ok(true);
-        }
-        retry.conflict().await?;
-    }
-}
-
-/// The result of a person's word that a freeze is to be lifted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LiftSaid {
-    Lifted,
-    NotFrozen,
-    /// A second person must confirm it.
-    Once,
-    /// The same person said so before.
-    SaidAlready,
-}
-
-/// Returns the act of lifting a freeze as it stands; `None` where it is not frozen.
-pub async fn lifting(node: &Node, environment: Environment, what: &Freeze) -> Result<Option<PersonAct>, StoreFault> {
-    let (record, _) = node.store.read(&what.key(environment)).await?;
-    Ok(record.map(|record| JointAct::lift(environment, what, record.version).act))
-}
-
-/// Unfreezes; in production two people must say so.
-pub async fn unfreeze(
-    node: &Node,
-    policies: &Policies,
-    environment: Environment,
-    what: &Freeze,
-    said: SaidWord<'_>,
-) -> Result<LiftSaid, UnsignedAct> {
-    let SaidWord { person, reason, .. } = said;
-    let mut retry = Retry::default();
-    loop {
-        let key = what.key(environment);
-        let (Some(record), _) = node.store.read(&key).await? else { return Ok(LiftSaid::NotFrozen) };
-        let version = record.version;
-        let guard = node.lasting_lift(environment, what, version).await?;
-        let (mut first, mut both, mut confirmed) = (None, None, Vec::new());
-        if takes_two(environment) {
-            let joint = JointAct::lift(environment, what, version);
-            let (act, signing) = (joint.act.clone(), policies.rules.signing.as_ref());
-            let terms = ActTerms { environment, act: &act, signing };
-            let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
-            let (before, _) = node.store.read(joint.key()).await?;
-            let guards = [Step::Version { key, version }].into_iter().chain(guard.clone()).chain(used.clone());
-            let word = PersonWord { person, reason, signed };
-            match joint.say(before.as_ref(), word, terms, guards.collect(), &node.id) {
-                JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
-                JointStep::First(commit) => {
-                    if node.commit(commit).await?.is_some() {
-                        return Ok(LiftSaid::Once);
-                    }
-                    retry.conflict().await?;
-                    continue;
-                }
-                JointStep::Second { first: one, signed, steps } => {
-                    (first, both) = (Some(one), signed);
-                    confirmed = steps.into_iter().chain(used).collect();
-                }
-            }
-        }
-        if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content)
-            && Forgotten::read(freeze).may_lack_newer()
-        {
-            node.forget_holds(environment).await.map_err(done_in_part)?;
-        }
-        let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);
-        commit.steps.extend(confirmed.into_iter().chain(guard));
-        commit.entry = with_signatures(&commit, both.as_ref());
-        if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content) {
-            let (opened, _) = node.store.read(&OpenedBeginning::key(environment)).await.map_err(done_in_part)?;
-            let before = opened.map(|opened| opened.version);
-            commit.steps.extend(OpenedBeginning::by_person(environment, freeze, before));
-        }
-        if *what == Freeze::Clock {
-            let (record, _) = node.store.read(&ClockCorrection::key(environment)).await?;
-            let before =
-                record.map(|record| correction_of(&record).map(|micros| (record.version, micros))).transpose()?;
-            commit.steps.extend(ClockCorrection::followed(environment, before));
-        }
-        let lifted = node.commit(commit).await;
-        let lifted = if *what == Freeze::Restored { lifted.map_err(done_in_part) } else { lifted };
-        if lifted?.is_some() {
-            return Ok(LiftSaid::Lifted);
-        }
-        retry.conflict().await?;
-    }
-}
-
-/// Holds may have ended already, so that nobody is told that nothing was done.
-fn done_in_part(fault: StoreFault) -> StoreFault {
-    match fault {
-        StoreFault::Away(why) => StoreFault::InDoubt(why),
-        fault => fault,
-    }
-}
-
 /// Returns the entry of a commit with the signatures of those whose act it is.
-fn with_signatures(commit: &Commit, signed: Option<&SignedAct>) -> Bytes {
+pub(super) fn with_signatures(commit: &Commit, signed: Option<&SignedAct>) -> Bytes {
     match signed {
         None => commit.entry.clone(),
         Some(signed) => Entry::again(&commit.entry).with("signed", signed).to_bytes(),
@@ -333,7 +158,7 @@ pub async fn resolve(
             Resolution::Joint(word) => say_jointly(node, policies, here, said, word).await?,
             Resolution::Executed(shown) => say_executed(node, (catalog, policies), here, said, shown).await?,
         };
-        if node.commit_lasting(commit).await?.is_some() {
+        if node.commit_lasting_act(person, commit).await?.is_some() {
             node.metrics.claim_settled(key.environment.as_str(), word_of(resolved));
             return Ok(resolved);
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Node;
+use super::freezes::freeze_anyway;
 use super::journalling::{RecoverError, bring};
-use super::operate::freeze as freeze_money;
 use super::retry::Retry;
 use crate::adapters::audit::{another_history, entries_above};
 use crate::adapters::store::sealed::Seals;
@@ -96,7 +96,7 @@ pub async fn tell_tale(
 ) -> Result<usize, StoreFault> {
     // A store that goes on without these commits must not let pass what people stopped.
     for (freeze, person, reason) in tale.acts.lacked_freezes(lacks) {
-        freeze_money(node, environment, &freeze, &person, &reason).await?;
+        freeze_anyway(node, environment, &freeze, &person, &reason).await?;
     }
     for (sender, commit) in tale.acts.gone_again(lacks, environment) {
         // One that came back is not gone.

@@ -332,6 +332,10 @@ impl Node {
     }
 
     pub fn told_of(&self, fault: &StoreFault) {
+        // This is a refusal, and no fault.
+        if matches!(fault, StoreFault::NoRoomForEntry { .. }) {
+            return;
+        }
         // The watch of the store reports that it is away, once.
         let is_told = matches!(fault, StoreFault::Away(_)) && self.watched.is_away();
         if is_told || !self.watched.reports(fault, self.clock.elapsed()) {

@@ -3,7 +3,7 @@
 //! It looks every second, also when no call comes, so that metrics, probes, the console and the log know of a store
 //! that is away. It reports each change once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
 use super::Node;
-use super::operate::MAX_FROZEN;
+use super::frozen_index::FrozenIndex;
 use crate::adapters::redis::FenceStop;
 use crate::base::ids::Environment;
 use crate::base::word_enum::word_enum;
-use crate::ledger::{Index, StoreFault, StoreTime, WriteRefusal};
+use crate::ledger::{StoreFault, StoreTime, WriteRefusal};
 use crate::stations::claim::{Freeze, Owner};
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,8 +54,16 @@ struct WatchedStore {
     undurable: Vec<UndurableStore>,
     /// The fences that are closed.
     fenced: Vec<(Environment, FenceStop)>,
-    /// The callers whose reads are frozen; while the store is away, those that were known before.
-    unread: Vec<(Environment, Owner)>,
+    /// Whose reads are frozen; while the store is away, as it was known before.
+    unread: BTreeMap<Environment, FrozenReads>,
+}
+
+/// The frozen reads of an environment.
+#[derive(Clone, Debug, Default)]
+struct FrozenReads {
+    callers: HashSet<Owner>,
+    /// More is frozen than this gate reads, so that it must not serve anybody's reads.
+    all: bool,
 }
 
 /// A store whose writes a failover or a crash could undo.
@@ -189,8 +197,9 @@ impl StoreWatch {
 
     /// Returns whether the reads of a caller are frozen, as the last look found.
     pub fn freezes_reads(&self, environment: Environment, (issuer, subject): (&str, &str)) -> bool {
-        let is_theirs = |owner: &Owner| owner.issuer == issuer && owner.subject == subject;
-        self.seen.load().unread.iter().any(|(place, owner)| *place == environment && is_theirs(owner))
+        self.seen.load().unread.get(&environment).is_some_and(|frozen| {
+            frozen.all || !frozen.callers.is_empty() && frozen.callers.contains(&Owner::named(issuer, subject))
+        })
     }
 
     /// Returns why the store stops money; empty if it does not.
@@ -259,6 +268,7 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
         });
         let state = seen.state.clone();
         tell_durability(&before, &seen);
+        tell_of_too_many_freezes(&before, &seen);
         for environment in &environments {
             let is_closed = seen.fenced.iter().any(|(one, _)| one == environment);
             node.metrics.fence_closed(environment.as_str(), is_closed);
@@ -311,17 +321,30 @@ fn tell_durability(before: &WatchedStore, now: &WatchedStore) {
     }
 }
 
+/// Logs where more is frozen than this gate reads.
+fn tell_of_too_many_freezes(before: &WatchedStore, now: &WatchedStore) {
+    let is_cut = |seen: &WatchedStore, environment| seen.unread.get(environment).is_some_and(|frozen| frozen.all);
+    for environment in now.unread.keys().filter(|one| is_cut(now, one) && !is_cut(before, one)) {
+        let environment = environment.as_str();
+        tracing::error!(
+            environment,
+            "the store has more freezes than a gate reads: reads of all callers get 503 until fewer are left"
+        );
+    }
+}
+
 async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStore {
     let refusal = node.store.refusal().await;
-    let (mut stops, mut unread, mut undurable) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut stops, mut unread, mut undurable) = (Vec::new(), BTreeMap::new(), Vec::new());
     let mut fault = None;
     for environment in environments {
         match stops_of(node, *environment).await {
             Ok(found) => {
                 undurable.extend(undurable_store(node, *environment).await);
-                for (freeze, since) in found {
+                let mut reads = FrozenReads { all: found.has_more, ..FrozenReads::default() };
+                for (since, freeze) in found.freezes {
                     match freeze {
-                        Freeze::Reads(owner) => unread.push((*environment, owner)),
+                        Freeze::Reads(owner) => drop(reads.callers.insert(owner)),
                         Freeze::All | Freeze::Restored | Freeze::Clock => stops.push((*environment, freeze, since)),
                         Freeze::GateClock(gate) if gate == node.id => {
                             stops.push((*environment, Freeze::GateClock(gate), since));
@@ -329,10 +352,11 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
                         Freeze::GateClock(_) | Freeze::Operation(_) | Freeze::Caller(_) => {}
                     }
                 }
+                unread.insert(*environment, reads);
             }
             Err(why) => {
                 let before = node.watched.seen.load();
-                unread.extend(before.unread.iter().filter(|(place, _)| place == environment).cloned());
+                unread.extend(before.unread.get(environment).map(|reads| (*environment, reads.clone())));
                 fault = Some(why);
             }
         }
@@ -360,17 +384,16 @@ async fn undurable_store(node: &Node, environment: Environment) -> Option<Undura
     Some(UndurableStore { environment, why, looks: before.saturating_add(1) })
 }
 
-/// Returns the freezes of an environment, each with its time.
-async fn stops_of(node: &Node, environment: Environment) -> Result<Vec<(Freeze, StoreTime)>, StoreFault> {
+/// Returns the freezes of an environment.
+async fn stops_of(node: &Node, environment: Environment) -> Result<FrozenIndex, StoreFault> {
     // Unlike a query of an index, this fails where the store is not open for this node.
     node.store.last(environment).await?;
-    let frozen = node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await?;
-    Ok(frozen.iter().filter_map(|(since, name)| Some((Freeze::parse(name)?, *since))).collect())
+    FrozenIndex::read(&*node.store, environment, Some(&node.id)).await
 }
 
 fn text(fault: &StoreFault) -> String {
     match fault {
         StoreFault::Away(why) | StoreFault::InDoubt(why) | StoreFault::Broken(why) => why.clone(),
-        StoreFault::AwaitsJournals | StoreFault::FencedOff => fault.to_string(),
+        StoreFault::AwaitsJournals | StoreFault::FencedOff | StoreFault::NoRoomForEntry { .. } => fault.to_string(),
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::frozen_index::FrozenIndex;
 use super::journalling::{RecoverError, bring};
-use super::operate::MAX_FROZEN;
 use super::state::Node;
 use crate::adapters::unsettled_outcomes::WaitingOutcomes;
 use crate::audit::{Entry, EntryKind};
@@ -142,10 +142,9 @@ pub async fn lapse(node: &Node, environment: Environment) -> Result<(), StoreFau
 
 /// Sets the gauge of freezes, which is the same on all nodes.
 async fn tell_what_is_frozen(node: &Node, environment: Environment) -> Result<(), StoreFault> {
-    let frozen = node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await?;
-    let scopes: Vec<&str> = frozen.iter().filter_map(|(_, name)| Some(Freeze::parse(name)?.scope())).collect();
+    let found = FrozenIndex::read(&*node.store, environment, Some(&node.id)).await?;
     for scope in Freeze::SCOPES {
-        let count = scopes.iter().filter(|one| **one == scope).count();
+        let count = found.freezes.iter().filter(|(_, freeze)| freeze.scope() == scope).count();
         node.metrics.frozen(environment.as_str(), scope, count);
     }
     Ok(())

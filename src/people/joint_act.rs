@@ -44,6 +44,8 @@ pub struct JointAct {
     key: RecordKey,
     pub act: PersonAct,
     entry: Entry,
+    /// A person whose word counts for nothing.
+    barred: Option<Owner>,
 }
 
 /// What a person's word does.
@@ -63,18 +65,24 @@ impl JointAct {
         let name = format!("unfreeze/{}/{}", version.as_u64(), freeze.name());
         let entry = Entry::of(EntryKind::SaidUnfrozen).with("freeze", freeze.name());
         let act = PersonAct::Unfreezing { freeze: freeze.name(), version };
-        JointAct { key: RecordKey { environment, kind: Kind::Agreement, name }, act, entry }
+        JointAct { key: RecordKey { environment, kind: Kind::Agreement, name }, act, entry, barred: None }
     }
 
     /// The act of showing upstream's record of an attempt. `entry` names the call.
     pub fn show(claim: &RecordKey, attempt: Number, shown: &[u8], entry: Entry) -> JointAct {
         let key = attempt_key(SignableAct::Executed, claim, attempt);
         let act = PersonAct::Executed { claim: claim.name.clone(), attempt, record: Fingerprint::of(&[shown]) };
-        JointAct { key, act, entry }
+        JointAct { key, act, entry, barred: None }
     }
 
     pub fn key(&self) -> &RecordKey {
         &self.key
+    }
+
+    /// The act, where a word of this person counts for nothing.
+    #[must_use]
+    pub fn not_counting(self, person: Option<Owner>) -> JointAct {
+        JointAct { barred: person, ..self }
     }
 
     /// Adds a person's word to the one before, if there is one that counts. `guards` are of the first word's own commit.
@@ -88,6 +96,7 @@ impl JointAct {
     ) -> JointStep {
         let shown = self.shown();
         let first = before.and_then(first_word).filter(|first| first.shown == shown);
+        let first = first.filter(|first| self.barred.as_ref() != Some(&first.by));
         let first = first.filter(|first| terms.counts(&first.by, first.signed.as_ref()));
         let (key, mut steps, environment) = (self.key, guards, terms.environment);
         let PersonWord { person, reason, signed } = word;
@@ -233,6 +242,9 @@ mod tests {
         assert_ne!(lift(7).key(), lift(8).key());
         let spent = Record { content: Content::Spent, ..record.clone() };
         assert!(matches!(say(lift(7), Some(&spent), "ops-2"), JointStep::First(_)));
+        // Whose freeze it is has no word.
+        let barring = lift(7).not_counting(Some(person("ops-1")));
+        assert!(matches!(say(barring, Some(&record), "ops-2"), JointStep::First(_)));
         let odd = Record { content: Content::Whole(Bytes::from_static(b"{}")), ..record };
         assert!(matches!(say(lift(7), Some(&odd), "ops-2"), JointStep::First(_)));
     }

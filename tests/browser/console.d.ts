@@ -569,6 +569,8 @@ interface Card {
 interface App {
   me: Session | null;
   frozen: Freeze[];
+  /** Whether more is frozen than is listed. */
+  isMoreFrozen: boolean;
   stops: Stop[];
   isWarned: boolean;
   may(role: string): boolean;

@@ -6,10 +6,11 @@ use sluice::stations::claim::DoubtCause;
 use sluice::stations::reply::{Code, Executed};
 
 /// Codes that only people at the console meet.
-const OF_THE_CONSOLE: [Code; 14] = [
+const OF_THE_CONSOLE: [Code; 15] = [
     Code::RequestNotFound,
     Code::NotInDoubt,
     Code::TwoPeopleNeeded,
+    Code::TooManyFreezes,
     Code::TooEarly,
     Code::SenderAway,
     Code::GateHeard,

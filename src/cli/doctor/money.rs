@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 
+use super::age;
 use super::report::DoctorReport;
-use super::{MAX_LISTED, age};
 use crate::adapters::store::sealed::Sealed;
 use crate::base::ids::Environment;
-use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime};
+use crate::ledger::{Content, NodeId, StoreFault, StoreTime};
+use crate::node::frozen_index::FrozenIndex;
 use crate::ports::Store as _;
 use crate::stations::claim::{self, Forgotten, Freeze};
 
@@ -19,8 +20,17 @@ pub(super) async fn check_money(
     let now = store.time().await?;
     let mut waited_for = Vec::new();
     let mut is_open = true;
-    for (since, name) in store.due(environment, Index::Frozen, None, MAX_LISTED).await? {
-        let Some(freeze) = Freeze::parse(&name) else { continue };
+    let FrozenIndex { freezes, has_more } = FrozenIndex::read(store, environment, None).await?;
+    if has_more {
+        report.find(
+            &format!(
+                "{environment}: the store has more freezes than a gate reads, so that reads of all callers are refused"
+            ),
+            "lift the freezes of callers that are needed no more",
+        );
+    }
+    for (since, freeze) in freezes {
+        let name = freeze.name();
         // A freeze whose record cannot be read still freezes.
         let record = store.read(&freeze.key(environment)).await.ok().and_then(|(record, _)| record);
         let content = record.map(|record| record.content);

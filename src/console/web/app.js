@@ -48,6 +48,7 @@ const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("sluice"
 const app = {
   me: null,
   frozen: [],
+  isMoreFrozen: false,
   stops: [],
   isWarned: false,
   may: (role) => app.me?.roles.includes(role) ?? false,
@@ -151,6 +152,7 @@ function showOutside(page, title) {
   closeViews();
   app.me = null;
   app.frozen = [];
+  app.isMoreFrozen = false;
   app.stops = [];
   changes.stop();
   fill(header);

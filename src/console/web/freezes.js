@@ -54,6 +54,7 @@ export async function noteMoney(app) {
   const reasons = money.body.reasons;
   app.stops = freezes ? reasons.filter((reason) => !reason.frozen) : reasons;
   app.frozen = freezes ? freezes.body.freezes : [];
+  app.isMoreFrozen = freezes?.body.more === true;
 }
 
 /**
@@ -146,6 +147,7 @@ export function section(app, redraw) {
             ),
           ),
         ),
+    app.isMoreFrozen && h("p", {}, "More callers are frozen than are listed here: lift those that are needed no more."),
     !isOperator && h("p", { class: "muted" }, "Operators can freeze and unfreeze."),
   );
 }

@@ -48,7 +48,7 @@ export function view(app) {
   async function showMoney() {
     try {
       await freezes.noteMoney(app);
-      const text = JSON.stringify([app.frozen, app.stops]);
+      const text = JSON.stringify([app.frozen, app.isMoreFrozen, app.stops]);
       if (text === money.dataset.print) return;
       money.dataset.print = text;
       fill(money, freezes.section(app, refreshMoney));

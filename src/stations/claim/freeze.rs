@@ -165,6 +165,11 @@ impl Freeze {
         }
     }
 
+    /// Whether it stops one caller: people may make many of these.
+    pub fn is_of_caller(&self) -> bool {
+        matches!(self, Freeze::Caller(_) | Freeze::Reads(_))
+    }
+
     /// Every word in metrics.
     pub const SCOPES: [&'static str; 7] = ["all", "restored", "clock", "gate-clock", "operation", "caller", "reads"];
 

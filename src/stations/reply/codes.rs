@@ -52,6 +52,8 @@ word_enum! {
         RequestNotFound = "REQUEST_NOT_FOUND",
         NotInDoubt = "NOT_IN_DOUBT",
         TwoPeopleNeeded = "TWO_PEOPLE_NEEDED",
+        /// There is no room for the freeze of another caller.
+        TooManyFreezes = "TOO_MANY_FREEZES",
         TooEarly = "TOO_EARLY",
         /// The gate that sent the call has not been heard since.
         SenderAway = "SENDER_AWAY",
@@ -104,6 +106,7 @@ impl Code {
             | Code::RequestIdSpent
             | Code::NotInDoubt
             | Code::TwoPeopleNeeded
+            | Code::TooManyFreezes
             | Code::TooEarly
             | Code::SenderAway
             | Code::GateHeard
@@ -154,6 +157,7 @@ impl Code {
             | Code::RequestIdReused
             | Code::NotInDoubt
             | Code::TwoPeopleNeeded
+            | Code::TooManyFreezes
             | Code::TooEarly
             | Code::SenderAway
             | Code::GateHeard
@@ -204,9 +208,10 @@ mod tests {
     use crate::stations::claim::Decline;
 
     /// Codes that only people get, at the console.
-    const OF_THE_CONSOLE: [Code; 9] = [
+    const OF_THE_CONSOLE: [Code; 10] = [
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
+        Code::TooManyFreezes,
         Code::TooEarly,
         Code::SenderAway,
         Code::GateHeard,

@@ -108,6 +108,49 @@ fn a_freeze_of_production_is_lifted_by_two_people_and_one_of_the_sandbox_by_one(
     assert_eq!((body("freezes").status, body("freezes/lift").json()["changed"].clone()), (201, json!(true)));
 }
 
+/// Whoever is frozen, under whatever issuer, and whoever owns a frozen service, leaves the lift to others.
+#[test]
+fn whoever_is_frozen_has_no_word_on_the_lift() {
+    let (upstream, sandbox) = (Upstream::start(), Upstream::start());
+    let setup = console(Setup::of(&upstream).sandbox(&sandbox));
+    let gate = setup.set_raw("console", "owners", r#"["main:test=ops-9"]"#).start();
+    for (scope, own) in [
+        (json!({"caller": {"issuer": "main", "subject": "ops-1"}}), ["ops-1", "OPS-1"]),
+        (json!({"caller": {"issuer": "main", "subject": "test"}}), ["ops-9", "Ops-9"]),
+        (json!({"reads": {"issuer": "main", "subject": "test"}}), ["ops-9", "\u{ff4f}ps-9"]),
+    ] {
+        assert_eq!(freeze(&gate, scope.clone()).status, 201);
+        for who in own {
+            let refused = say_lift(&gate, scope.clone(), who);
+            assert_eq!(told(&refused), (403, "FORBIDDEN".to_owned()), "{who}: {refused}");
+        }
+        assert_eq!(say_lift(&gate, scope.clone(), "ops-2").status, 202, "the refused word was none");
+        assert_eq!(told(&say_lift(&gate, scope.clone(), own[0])).0, 403);
+        assert_eq!(say_lift(&gate, scope.clone(), "ops-3").json(), json!({"changed": true, "missing": 0}));
+        let body = json!({"environment": "sandbox", "scope": scope, "reason": "a drill"});
+        let at = |path: &str, who: &str| ask(&gate, "POST", path, &operator(who), Some(body.clone())).status;
+        assert_eq!((at("freezes", own[0]), at("freezes/lift", own[0]), at("freezes/lift", "ops-2")), (201, 403, 200));
+    }
+    assert_eq!(freeze(&gate, json!("all")).status, 201);
+    assert_eq!(say_lift(&gate, json!("all"), "ops-9").status, 202, "what stops everybody is nobody's own");
+}
+
+/// A gate without `console.owners` takes the word of an owner.
+#[test]
+fn the_word_of_an_owner_at_another_gate_counts_for_nothing() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let setup = |node: &str| console(nodes::setup(&upstream, &redis.url(), node));
+    let plain = setup("left").start().ready();
+    let owned = setup("right").set_raw("console", "owners", r#"["main:test=ops-9"]"#).start().ready();
+    let scope = json!({"caller": {"issuer": "main", "subject": "test"}});
+    assert_eq!(freeze(&plain, scope.clone()).status, 201);
+    assert_eq!(say_lift(&plain, scope.clone(), "ops-9").status, 202);
+    let listed = ask(&owned, "GET", "freezes", &operator("ops-2"), None).json();
+    assert_eq!(listed["freezes"][0]["saidUnfrozen"], Value::Null, "{listed}");
+    assert_eq!(say_lift(&owned, scope.clone(), "ops-2").status, 202, "the first word that counts");
+    assert_eq!(say_lift(&owned, scope, "ops-3").status, 200);
+}
+
 #[test]
 fn an_operation_is_frozen_whatever_its_class() {
     let upstream = Upstream::start();

@@ -1,0 +1,268 @@
+//! Freezing, lifting and listing freezes.
+//!
+//! One function for each act, whichever way it comes. Each act is one commit with its audit entry.
+use super::Node;
+use super::frozen_index::{FrozenIndex, MAX_FROZEN_CALLERS};
+use super::operate::{takes_two, with_signatures};
+use super::retry::Retry;
+use super::sign_act;
+use super::sign_act::{SaidWord, UnsignedAct};
+use super::store_time::correction_of;
+use crate::base::ids::Environment;
+use crate::ledger::{Content, Index, Step, StoreFault, StoreTime};
+use crate::people::joint_act::{JointAct, JointStep, PersonWord, first_person};
+use crate::people::signed_act::{ActTerms, PersonAct};
+use crate::policy::Policies;
+use crate::stations::claim::{self, ClockCorrection, Forgotten, Freeze, Frozen, OpenedBeginning, Owner};
+
+/// A freeze: since when, by whom and why.
+#[derive(Clone, Debug)]
+pub struct StandingFreeze {
+    pub environment: Environment,
+    pub freeze: Freeze,
+    pub at: StoreTime,
+    pub told: Frozen,
+    /// The first of two people who lift it.
+    pub said_unfrozen: Option<Owner>,
+}
+
+/// The freezes of an environment.
+#[derive(Clone, Debug)]
+pub struct FreezeList {
+    /// Those of callers come last, each kind by time.
+    pub freezes: Vec<StandingFreeze>,
+    /// Whether there are more, of callers.
+    pub has_more: bool,
+}
+
+/// Returns the freezes of an environment, with a bounded number of those of callers.
+pub async fn frozen(node: &Node, environment: Environment) -> Result<FreezeList, StoreFault> {
+    let FrozenIndex { freezes, mut has_more } = FrozenIndex::read(&*node.store, environment, Some(&node.id)).await?;
+    let (mut all, mut callers) = (Vec::new(), 0_usize);
+    for (_, freeze) in freezes {
+        callers = callers.saturating_add(usize::from(freeze.is_of_caller()));
+        if callers > MAX_FROZEN_CALLERS {
+            has_more = true;
+            break;
+        }
+        let name = freeze.name();
+        match standing(node, environment, freeze.clone()).await? {
+            Some(standing) => all.push(standing),
+            None if node.store.member(environment, Index::Frozen, &name).await?.is_none() => {}
+            // It may have been lifted and made again meanwhile; else the list would lack a freeze.
+            None => all.push(standing(node, environment, freeze).await?.ok_or_else(|| {
+                StoreFault::Broken("the index of freezes has one whose record is not there".to_owned())
+            })?),
+        }
+    }
+    Ok(FreezeList { freezes: all, has_more })
+}
+
+/// Returns a freeze, if it is in force.
+pub async fn standing(
+    node: &Node,
+    environment: Environment,
+    freeze: Freeze,
+) -> Result<Option<StandingFreeze>, StoreFault> {
+    let (record, _) = node.store.read(&freeze.key(environment)).await?;
+    let Some(record) = record else { return Ok(None) };
+    let told = match &record.content {
+        Content::Whole(bytes) => claim::frozen(bytes),
+        Content::Spent => Frozen::default(),
+    };
+    let act = JointAct::lift(environment, &freeze, record.version);
+    let said_unfrozen = node.store.read(act.key()).await?.0.as_ref().and_then(first_person);
+    let said_unfrozen = said_unfrozen.filter(|person| !is_of(node, &freeze, person));
+    Ok(Some(StandingFreeze { environment, freeze, at: record.at, told, said_unfrozen }))
+}
+
+/// The result of a person's freeze.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreezeSaid {
+    Frozen,
+    /// This person froze it already for this reason.
+    FrozenAlready,
+    /// So many callers are frozen that there is no room for another.
+    TooMany,
+}
+
+/// Freezes, or freezes again for another reason. Only the number of frozen callers is bounded.
+pub async fn freeze(
+    node: &Node,
+    environment: Environment,
+    what: &Freeze,
+    person: &Owner,
+    reason: &str,
+) -> Result<FreezeSaid, StoreFault> {
+    let is_bounded = what.is_of_caller() && !is_frozen(node, environment, what).await?;
+    if is_bounded && FrozenIndex::read(&*node.store, environment, None).await?.has_most_callers() {
+        return Ok(FreezeSaid::TooMany);
+    }
+    let is_new = freeze_or_add(node, environment, what, (person, reason), true).await?;
+    Ok(if is_new { FreezeSaid::Frozen } else { FreezeSaid::FrozenAlready })
+}
+
+async fn is_frozen(node: &Node, environment: Environment, what: &Freeze) -> Result<bool, StoreFault> {
+    match node.store.read(&what.key(environment)).await {
+        // What cannot be read freezes all the same.
+        Err(StoreFault::Broken(_)) => Ok(true),
+        read => Ok(read?.0.is_some()),
+    }
+}
+
+/// Freezes, or freezes again for another reason, however much is frozen and whatever the person did before. Returns `false`
+/// where this person froze it already for this reason.
+pub(super) async fn freeze_anyway(
+    node: &Node,
+    environment: Environment,
+    what: &Freeze,
+    person: &Owner,
+    reason: &str,
+) -> Result<bool, StoreFault> {
+    freeze_or_add(node, environment, what, (person, reason), false).await
+}
+
+/// A freeze is always made. `is_bounded` takes a further reason for what is frozen already from the person's room for entries.
+async fn freeze_or_add(
+    node: &Node,
+    environment: Environment,
+    what: &Freeze,
+    (person, reason): (&Owner, &str),
+    is_bounded: bool,
+) -> Result<bool, StoreFault> {
+    node.takes_acts(environment)?;
+    let mut retry = Retry::default();
+    loop {
+        let (standing, _) = match node.store.read(&what.key(environment)).await {
+            // What cannot be read freezes all the same.
+            Err(StoreFault::Broken(_)) => return Ok(false),
+            read => read?,
+        };
+        let commit = match &standing {
+            None => Some(claim::freeze(what, environment, person, reason, &node.id)),
+            Some(record) => {
+                let said: &[u8] = match &record.content {
+                    Content::Whole(bytes) => bytes,
+                    Content::Spent => &[],
+                };
+                claim::freeze_again(what, environment, (record.version, said), (person, reason), &node.id)
+            }
+        };
+        let Some(commit) = commit else { return Ok(false) };
+        let committed = match &standing {
+            Some(_) if is_bounded => node.commit_act(person, commit).await?,
+            _ => node.commit(commit).await?,
+        };
+        if committed.is_some() {
+            return Ok(true);
+        }
+        retry.conflict().await?;
+    }
+}
+
+/// The result of a person's word that a freeze is to be lifted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiftSaid {
+    Lifted,
+    NotFrozen,
+    /// A second person must confirm it.
+    Once,
+    /// The same person said so before.
+    SaidAlready,
+    /// Others must lift the freeze of a person, or of a service that the person owns.
+    OwnFreeze,
+}
+
+/// Whether a freeze is of this person, or of a service that the person owns. People are compared as for votes.
+fn is_of(node: &Node, freeze: &Freeze, person: &Owner) -> bool {
+    let (Freeze::Caller(caller) | Freeze::Reads(caller)) = freeze else { return false };
+    let caller = node.owners.person(&caller.issuer, &caller.subject);
+    caller.is_same_person(person) || node.owners.owns(&caller, person)
+}
+
+/// Returns the act of lifting a freeze as it stands; `None` where it is not frozen.
+pub async fn lifting(node: &Node, environment: Environment, what: &Freeze) -> Result<Option<PersonAct>, StoreFault> {
+    let (record, _) = node.store.read(&what.key(environment)).await?;
+    Ok(record.map(|record| JointAct::lift(environment, what, record.version).act))
+}
+
+/// Unfreezes; in production two people must say so.
+pub async fn unfreeze(
+    node: &Node,
+    policies: &Policies,
+    environment: Environment,
+    what: &Freeze,
+    said: SaidWord<'_>,
+) -> Result<LiftSaid, UnsignedAct> {
+    let SaidWord { person, reason, .. } = said;
+    let is_own = is_of(node, what, person);
+    let mut retry = Retry::default();
+    loop {
+        let key = what.key(environment);
+        let (Some(record), _) = node.store.read(&key).await? else { return Ok(LiftSaid::NotFrozen) };
+        if is_own {
+            return Ok(LiftSaid::OwnFreeze);
+        }
+        let version = record.version;
+        let guard = node.lasting_lift(environment, what, version).await?;
+        let (mut first, mut both, mut confirmed) = (None, None, Vec::new());
+        if takes_two(environment) {
+            let joint = JointAct::lift(environment, what, version);
+            let (act, signing) = (joint.act.clone(), policies.rules.signing.as_ref());
+            let terms = ActTerms { environment, act: &act, signing };
+            let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
+            let (before, _) = node.store.read(joint.key()).await?;
+            let guards = [Step::Version { key, version }].into_iter().chain(guard.clone()).chain(used.clone());
+            let word = PersonWord { person, reason, signed };
+            // A gate with another configuration may have taken it.
+            let own_word = before.as_ref().and_then(first_person).filter(|first| is_of(node, what, first));
+            match joint.not_counting(own_word).say(before.as_ref(), word, terms, guards.collect(), &node.id) {
+                JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
+                JointStep::First(commit) => {
+                    if node.commit_act(person, commit).await?.is_some() {
+                        return Ok(LiftSaid::Once);
+                    }
+                    retry.conflict().await?;
+                    continue;
+                }
+                JointStep::Second { first: one, signed, steps } => {
+                    (first, both) = (Some(one), signed);
+                    confirmed = steps.into_iter().chain(used).collect();
+                }
+            }
+        }
+        if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content)
+            && Forgotten::read(freeze).may_lack_newer()
+        {
+            node.forget_holds(environment).await.map_err(done_in_part)?;
+        }
+        let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);
+        commit.steps.extend(confirmed.into_iter().chain(guard));
+        commit.entry = with_signatures(&commit, both.as_ref());
+        if let (Freeze::Restored, Content::Whole(freeze)) = (what, &record.content) {
+            let (opened, _) = node.store.read(&OpenedBeginning::key(environment)).await.map_err(done_in_part)?;
+            let before = opened.map(|opened| opened.version);
+            commit.steps.extend(OpenedBeginning::by_person(environment, freeze, before));
+        }
+        if *what == Freeze::Clock {
+            let (record, _) = node.store.read(&ClockCorrection::key(environment)).await?;
+            let before =
+                record.map(|record| correction_of(&record).map(|micros| (record.version, micros))).transpose()?;
+            commit.steps.extend(ClockCorrection::followed(environment, before));
+        }
+        let lifted = node.commit_act(person, commit).await;
+        let lifted = if *what == Freeze::Restored { lifted.map_err(done_in_part) } else { lifted };
+        if lifted?.is_some() {
+            return Ok(LiftSaid::Lifted);
+        }
+        retry.conflict().await?;
+    }
+}
+
+/// Holds may have ended already, so that nobody is told that nothing was done.
+fn done_in_part(fault: StoreFault) -> StoreFault {
+    match fault {
+        StoreFault::Away(why) => StoreFault::InDoubt(why),
+        fault => fault,
+    }
+}
