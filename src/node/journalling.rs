@@ -59,7 +59,6 @@ async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, 
         // The journal would wait for what is missing between them: the next look begins behind it.
         let found = waiting.len();
         waiting.truncate(connected(&waiting));
-<<<<<<< HEAD
         // In the journal it could be neither followed nor removed.
         if let Some((at, why)) = waiting.iter().enumerate().find_map(|(at, entry)| Some((at, no_entry(entry)?))) {
             if at == 0 {
@@ -67,9 +66,7 @@ async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, 
             }
             waiting.truncate(at);
         }
-=======
         is_all = waiting.len() == found && found < BATCH;
->>>>>>> ends
         match node.audit.append(waiting).await {
             Ok(_on_disk) => {}
             // They are on disk.
