@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluice::adapters::audit::audit_files;
@@ -12,7 +12,7 @@ use super::claims::{swap, told};
 use super::console::{ask, console, lift, operator};
 use super::doctor;
 use super::nodes::{CLOSED, EXECUTED, all_have_it, await_log, paid, says, setup};
-use crate::support::clock::wait_until;
+use crate::support::clock::{Watch, wait_until};
 use crate::support::{Act, Call, Gate, Redis, Setup, Upstream};
 
 const AGAIN: &str = "200 - executed again";
@@ -123,7 +123,7 @@ fn a_gate_retires_soon_while_another_one_pays() {
         .collect();
     wait_until("payments to flow", || upstream.seen().len() > 20 * PAYERS);
     ends.terminate();
-    let since = Instant::now();
+    let since = Watch::start();
     while !ends.has_ended() && since.elapsed() < SOON {
         std::thread::sleep(Duration::from_millis(20));
     }
