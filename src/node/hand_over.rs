@@ -22,7 +22,7 @@ struct StayingJournals {
     all: usize,
     /// How many of them have every entry up to a number, and know as much of what was before as this one.
     reached: usize,
-    /// The sum of the numbers up to which they have every entry.
+    /// The sum of the numbers up to which they have every entry. What a gate has behind that number brings it no nearer.
     progress: u64,
 }
 
@@ -41,8 +41,8 @@ impl StayingJournals {
             member.kept >= number && facts.is_some_and(|facts| facts.kept >= number && knows_as_early(&facts))
         };
         let reached = staying.iter().filter(has_all).count();
-        let progress = staying.iter().fold(0_u64, |sum, member| sum.saturating_add(member.kept.as_u64()));
-        StayingJournals { all: staying.len(), reached, progress }
+        let nearer = staying.iter().map(|member| member.kept.min(number).as_u64());
+        StayingJournals { all: staying.len(), reached, progress: nearer.fold(0, u64::saturating_add) }
     }
 
     /// Names the other running gates, and how far the journal of each reaches.
@@ -61,11 +61,17 @@ impl Membership {
     /// Ends in order in an environment: as many other journals as there must be copies have all that this one has, and
     /// every running gate knows that this one has left. Other journals that do not come nearer are not awaited. The caller
     /// bounds the time. Returns whether it retired.
+    ///
+    /// This journal takes what the store has once, with its own last commit. What other gates commit afterwards is theirs to
+    /// keep: a journal that went on taking it would be ahead of every heartbeat for as long as anybody pays.
     pub async fn end_in_order(&self, node: &Node, environment: Environment) -> Result<bool, RecoverError> {
         let mut nearer: Option<(u64, Duration)> = None;
+        let mut highest = bring(node, environment).await?;
         let is_retired = loop {
-            bring(node, environment).await?;
-            let highest = node.audit.highest(environment);
+            // A call that was given up may have stored its outcome since.
+            if self.store.highest(environment) > highest {
+                highest = bring(node, environment).await?;
+            }
             // The last word on what it may still know; the others do not miss it meanwhile.
             let heard = self.store.beat(environment, &self.life(node, environment, true)).await;
             let heard = heard.map_err(RecoverError::Store)?;
@@ -101,7 +107,7 @@ impl Membership {
         if is_retired {
             tracing::info!(
                 %environment,
-                up_to = node.audit.highest(environment).as_u64(),
+                up_to = highest.as_u64(),
                 "this gate retired: other journals have all that its own has"
             );
         }

@@ -34,26 +34,31 @@ pub enum RecoverError {
     Unsettled(std::io::Error),
 }
 
-/// Brings all entries to disk that the store has, and tells the store so.
-pub async fn bring(node: &Node, environment: Environment) -> Result<(), RecoverError> {
+/// Brings all entries to disk that the store has, and tells the store so; returns the number of the last one.
+pub async fn bring(node: &Node, environment: Environment) -> Result<Number, RecoverError> {
     let highest = bring_waiting(node, environment).await?;
-    tell_kept(node, environment, highest).await
+    tell_kept(node, environment, highest).await?;
+    Ok(highest)
 }
 
 async fn tell_kept(node: &Node, environment: Environment, highest: Number) -> Result<(), RecoverError> {
     node.store.kept(environment, &node.sender(), highest).await.map_err(RecoverError::Store)
 }
 
-/// Brings all entries to disk that the store has; returns the number of the last one.
+/// Brings all entries to disk that the store has; returns the number of the last one. Those that come meanwhile are for the
+/// next time: where other gates commit all the time, there is always one more.
 async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, RecoverError> {
-    loop {
+    let mut is_all = false;
+    while !is_all {
         let highest = node.audit.highest(environment);
         let mut waiting =
             node.store.outbox_for_journal(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
         let Some(first) = waiting.first() else { break };
         skip_what_is_lost(node, environment, highest, first).await?;
         // The journal would wait for what is missing between them: the next look begins behind it.
+        let found = waiting.len();
         waiting.truncate(connected(&waiting));
+        is_all = waiting.len() == found && found < BATCH;
         match node.audit.append(waiting).await {
             Ok(_on_disk) => {}
             // They are on disk.

@@ -46,7 +46,7 @@ pub(super) fn told_of(node: &Node, environment: Environment, error: &RecoveryErr
 
 /// Brings what the outbox has to the files.
 pub(super) async fn brought(node: &Node, environment: Environment) -> Result<(), RecoveryError> {
-    bring(node, environment).await.map_err(|error| match error {
+    bring(node, environment).await.map(drop).map_err(|error| match error {
         RecoverError::Store(fault) => RecoveryError::Store(fault),
         RecoverError::Audit(fault) => RecoveryError::Files(std::io::Error::other(fault)),
         RecoverError::Unsettled(error) => RecoveryError::Files(error),

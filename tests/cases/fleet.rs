@@ -1,6 +1,9 @@
 //! Gates that share a Redis, and come and go with empty folders.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluice::adapters::audit::audit_files;
@@ -8,11 +11,15 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{ask, console, lift, operator};
 use super::doctor;
-use super::nodes::{CLOSED, all_have_it, await_log, paid, says, setup};
-use crate::support::clock::wait_until;
-use crate::support::{Call, Gate, Redis, Setup, Upstream};
+use super::nodes::{CLOSED, EXECUTED, all_have_it, await_log, paid, says, setup};
+use crate::support::clock::{Watch, wait_until};
+use crate::support::{Act, Call, Gate, Redis, Setup, Upstream};
 
 const AGAIN: &str = "200 - executed again";
+/// Who pays at once.
+const PAYERS: usize = 6;
+/// An end without a rush takes two or three seconds, and several times that on a busy machine.
+const SOON: Duration = Duration::from_secs(15);
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// What was paid is known at a gate, and money was never closed for a person.
@@ -91,6 +98,41 @@ fn a_fleet_that_shrinks_and_grows_with_empty_folders_opens_a_rebuilt_store() {
         wait_until("money to be closed", || told(&swap().send(gate.production())) == "503 FROZEN unknown");
     }
     assert_eq!(upstream.seen().len(), calls.len());
+}
+
+/// The other gate pays all the time, so that its journal never stands still.
+#[test]
+fn a_gate_retires_soon_while_another_one_pays() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    upstream.always(Act::done(200));
+    let start = |node: &str| setup(&upstream, &redis.url(), node).start().ready();
+    let (stays, ends) = (start("stays"), start("ends"));
+    paid(&ends);
+    let (address, is_over) = (stays.production(), Arc::new(AtomicBool::new(false)));
+    let payers: Vec<_> = (0..PAYERS)
+        .map(|_| {
+            let is_over = is_over.clone();
+            std::thread::spawn(move || {
+                let mut count = 0_usize;
+                while !is_over.load(Ordering::Relaxed) {
+                    count += usize::from(told(&swap().send(address)) == EXECUTED);
+                }
+                count
+            })
+        })
+        .collect();
+    wait_until("payments to flow", || upstream.seen().len() > 20 * PAYERS);
+    ends.terminate();
+    let since = Watch::start();
+    while !ends.has_ended() && since.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (took, paid_meanwhile) = (since.elapsed(), upstream.seen().len());
+    is_over.store(true, Ordering::Relaxed);
+    let paid: usize = payers.into_iter().map(|payer| payer.join().unwrap()).sum();
+    assert!(ends.has_ended(), "it still ends after {took:?}, {paid_meanwhile} payments");
+    await_log(&ends, "this gate retired");
+    assert!(paid > 20 * PAYERS, "{paid}");
 }
 
 /// Nobody has what its journal has.
