@@ -1,22 +1,36 @@
 //! Detects that files have changed, without reading them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::disk_trouble::lacks_descriptors;
 use crate::base::digest::Fingerprint;
 
-/// Returns a digest that changes when one of these files does, or when a folder among them gains or loses a file.
-pub fn stamp_files(paths: &[PathBuf]) -> io::Result<Fingerprint> {
-    let mut parts = Vec::new();
-    for path in paths {
-        let seen = fs::metadata(path)?;
-        let numbers = [seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()].map(i64::to_be_bytes);
-        let others = [seen.len(), seen.ino(), seen.dev()].map(u64::to_be_bytes);
-        parts.push(path.as_os_str().as_encoded_bytes().to_vec());
-        parts.push([numbers.as_flattened(), others.as_flattened()].concat());
-    }
-    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-    Ok(Fingerprint::of(&parts))
+/// A stamp for each file.
+pub type FileStamps = BTreeMap<PathBuf, Fingerprint>;
+
+/// Returns a digest of each of these files that changes when it does, when it vanishes, or when a folder gains or loses a
+/// file. Fails where no file descriptor is left, which says nothing of the files.
+pub fn stamp_each(paths: &[PathBuf]) -> io::Result<FileStamps> {
+    let stamp = |path: &PathBuf| match stamp(path) {
+        Ok(stamp) => Ok((path.clone(), stamp)),
+        Err(error) if lacks_descriptors(&error) => Err(error),
+        Err(_) => Ok((path.clone(), missing())),
+    };
+    paths.iter().map(stamp).collect()
+}
+
+/// Returns the stamp of a file that cannot be checked.
+pub fn missing() -> Fingerprint {
+    Fingerprint::of(&[])
+}
+
+fn stamp(path: &Path) -> io::Result<Fingerprint> {
+    let seen = fs::metadata(path)?;
+    let numbers = [seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()].map(i64::to_be_bytes);
+    let others = [seen.len(), seen.ino(), seen.dev()].map(u64::to_be_bytes);
+    Ok(Fingerprint::of(&[numbers.as_flattened(), others.as_flattened()]))
 }

@@ -14,7 +14,6 @@ use super::request::{ActRequest, ending, violated};
 use super::sets::{changes_in_words, history_json};
 use super::state::ConsoleState;
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder, PolicyText};
-use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::catalog::Violation;
 use crate::node::Snapshot;
@@ -86,7 +85,7 @@ fn texts(body: &Value) -> Result<Vec<PolicyText>, Violation> {
 /// Tries a set; `None` where the process ends meanwhile.
 fn tried(inside: &ConsoleState, now: &Snapshot, texts: Vec<PolicyText>) -> Option<Value> {
     let folder = inside.analyses.folder.with_catalog(now.catalog.clone()).at(PathBuf::new());
-    match folder.read(texts, Fingerprint::of(&[])) {
+    match folder.read(texts) {
         Ok(loaded) => compared(inside, now, &folder, &loaded),
         Err(findings) => Some(json!({ "version": Value::Null, "findings": found(&findings) })),
     }

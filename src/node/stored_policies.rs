@@ -370,8 +370,8 @@ impl StoredPolicies {
             Err(why) => return Ok(Err(why)),
         };
         let (folder, version) = (self.folder.with_catalog(catalog), wanted.version.clone());
-        let (texts, seen) = (texts.into_iter().collect::<Vec<_>>(), self.running().seen);
-        let found = tokio::task::spawn_blocking(move || folder.read(texts, seen)).await;
+        let texts = texts.into_iter().collect();
+        let found = tokio::task::spawn_blocking(move || folder.read(texts)).await;
         Ok(match found {
             Ok(Ok(found)) if found.policies.version() == version => Ok(found),
             Ok(Ok(_)) => {

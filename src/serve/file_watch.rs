@@ -1,35 +1,75 @@
 //! Decides when the files of the configuration are read again.
+//!
+//! Files that are being written, or that belong together, are read once they stand still. A file that never does is not
+//! waited for: it would stop every reload of all others.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 
-use crate::adapters::disk_trouble::lacks_descriptors;
-use crate::adapters::file_stamp;
+use crate::adapters::file_stamp::{FileStamps, stamp_each};
 use crate::adapters::policies::PolicyFolder;
-use crate::base::digest::Fingerprint;
 
-/// A stamp of all files; nothing if they could not be checked.
-pub(super) type FilesStamp = Option<Fingerprint>;
+/// A file that changed at so many checks in a row is restless: it is read while it changes, each time after so many checks.
+const RESTLESS: u32 = 10;
+/// The most checks for which changed files are waited for, however they change.
+const PATIENCE: u32 = 30;
 
 /// Decides when changed files are read.
 #[derive(Debug)]
 pub(super) struct FileWatch {
-    /// The stamp of the last read.
-    pub read: FilesStamp,
-    /// The stamp of the last check.
-    pub last: FilesStamp,
+    /// The stamps of the last read.
+    read: Option<FileStamps>,
+    /// The stamps of the last check.
+    last: FileStamps,
+    /// At how many checks in a row each file had changed.
+    moves: BTreeMap<PathBuf, u32>,
+    /// For how many checks changes have been waiting.
+    waits: u32,
+    /// The files that are read although they change.
+    hurried: BTreeSet<PathBuf>,
 }
 
 impl FileWatch {
-    /// Returns whether the files have changed since the last read, and not since the last check.
-    pub fn is_due(&mut self, now: FilesStamp, is_asked: bool) -> bool {
-        let is_stable = now == self.last;
-        self.last = now;
-        let is_due = is_asked || (is_stable && now != self.read);
-        if is_due {
-            self.read = now;
+    /// `seen`: the stamps of the files that are in use; none if they are not known.
+    pub fn new(seen: Option<FileStamps>) -> FileWatch {
+        let last = seen.clone().unwrap_or_default();
+        FileWatch { read: seen, last, moves: BTreeMap::new(), waits: 0, hurried: BTreeSet::new() }
+    }
+
+    /// Returns whether the files are to be read: they have changed since the last read, and not since the last check, but for
+    /// restless ones; or they have been waited for long enough.
+    pub fn is_due(&mut self, now: &FileStamps, is_asked: bool) -> bool {
+        let moved = changed(&self.last, now);
+        self.moves.retain(|path, _| moved.contains(path));
+        for path in &moved {
+            let moves = self.moves.entry(path.clone()).or_default();
+            *moves = moves.saturating_add(1);
         }
+        let (unread, is_unread) = match &self.read {
+            Some(read) => (changed(read, now), read != now),
+            None => (now.keys().cloned().collect(), true),
+        };
+        self.waits = if is_unread { self.waits.saturating_add(1) } else { 0 };
+        let is_still = moved.iter().all(|path| self.is_restless(path));
+        let has_news = self.read.is_none() || unread.iter().any(|path| !self.is_restless(path));
+        let is_over = is_unread && self.waits >= PATIENCE;
+        let is_due = is_asked || is_over || (is_unread && is_still && (has_news || self.waits >= RESTLESS));
+        self.hurried = moved.into_iter().filter(|path| is_over || self.is_restless(path)).collect();
+        if is_due {
+            (self.read, self.waits) = (Some(now.clone()), 0);
+        }
+        self.last.clone_from(now);
         is_due
+    }
+
+    fn is_restless(&self, path: &PathBuf) -> bool {
+        self.moves.get(path).is_some_and(|moves| *moves >= RESTLESS)
+    }
+
+    /// Returns the files that are read although they change.
+    pub fn hurried(&self) -> &BTreeSet<PathBuf> {
+        &self.hurried
     }
 
     /// Forgets the last read, which was none: the files are read at the next check.
@@ -38,25 +78,33 @@ impl FileWatch {
     }
 }
 
-/// Returns a stamp of all files that can be reloaded; fails where no file descriptor is left, which says nothing of them.
-pub(super) fn stamp_files(folder: &PolicyFolder, files: &[PathBuf]) -> io::Result<FilesStamp> {
-    match folder.glance().and_then(|policies| Ok((policies, file_stamp::stamp_files(files)?))) {
-        Ok((policies, others)) => {
-            Ok(Some(Fingerprint::of(&[policies.to_hex().as_bytes(), others.to_hex().as_bytes()])))
-        }
-        Err(error) if lacks_descriptors(&error) => Err(error),
-        Err(_) => Ok(None),
-    }
+/// Returns the files of which the stamp is another one, or that are in one of both alone.
+fn changed(before: &FileStamps, now: &FileStamps) -> BTreeSet<PathBuf> {
+    let is_other = |path: &&PathBuf| before.get(*path) != now.get(*path);
+    before.keys().chain(now.keys()).filter(is_other).cloned().collect()
+}
+
+/// Returns the stamps of all files that can be reloaded; fails where no file descriptor is left, which says nothing of them.
+pub(super) fn stamp_files(folder: &PolicyFolder, files: &[PathBuf]) -> io::Result<FileStamps> {
+    let mut stamps = folder.stamps()?;
+    stamps.extend(stamp_each(files)?);
+    Ok(stamps)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::digest::Fingerprint;
+
+    /// Files `a`, `b`, `c` and so on with these contents; an empty one is missing.
+    fn seen(texts: &[&str]) -> FileStamps {
+        let named = texts.iter().zip('a'..).filter(|(text, _)| !text.is_empty());
+        named.map(|(text, name)| (PathBuf::from(name.to_string()), Fingerprint::of(&[text.as_bytes()]))).collect()
+    }
 
     #[test]
     fn what_is_being_written_is_not_read_before_it_is_stable() {
-        let seen = |text: &str| Some(Fingerprint::of(&[text.as_bytes()]));
-        let mut watch = FileWatch { read: seen("a"), last: seen("a") };
+        let mut watch = FileWatch::new(Some(seen(&["a"])));
         let looks = [
             ("a", false, false),
             ("a b", false, false),
@@ -71,12 +119,55 @@ mod tests {
             ("e", false, false),
             ("f", false, false),
             ("f", false, true),
+            // The file disappears, and comes back unchanged.
+            ("", false, false),
+            ("", false, true),
+            ("", false, false),
+            ("f", false, false),
+            ("f", false, true),
+            ("f", false, false),
         ];
         for (at, (now, is_asked, is_due)) in looks.into_iter().enumerate() {
-            assert_eq!(watch.is_due(seen(now), is_asked), is_due, "{at}");
+            assert_eq!(watch.is_due(&seen(&[now]), is_asked), is_due, "{at}");
         }
-        // A folder that disappeared, and came back unchanged.
-        let looks = [None, None, None, seen("f"), seen("f"), seen("f")];
-        assert_eq!(looks.map(|now| watch.is_due(now, false)), [false, true, false, false, true, false]);
+        // A read that was none, and files of which nothing is known.
+        watch.forget();
+        for mut watch in [watch, FileWatch::new(None)] {
+            let looks = [0; 3].map(|_| watch.is_due(&seen(&["f"]), false));
+            assert_eq!(looks.iter().filter(|is_due| **is_due).count(), 1);
+        }
+    }
+
+    /// The checks at which files are read, of so many.
+    fn reads(watch: &mut FileWatch, checks: u32, texts: impl Fn(u32) -> Vec<String>) -> Vec<u32> {
+        let is_due = |check: &u32| {
+            let texts = texts(*check);
+            watch.is_due(&seen(&texts.iter().map(String::as_str).collect::<Vec<_>>()), false)
+        };
+        (1..=checks).filter(is_due).collect()
+    }
+
+    #[test]
+    fn a_file_that_never_stands_still_is_read_now_and_then_and_hinders_no_other() {
+        let start = seen(&["", "b", "c"]);
+        let mut watch = FileWatch::new(Some(start));
+        // Beside it, two files are written one after the other, at the checks 14 and 15.
+        let texts = |check: u32| {
+            let written = |at: u32, text: &str| if check < at { text.to_owned() } else { format!("{text} new") };
+            vec![check.to_string(), written(14, "b"), written(15, "c")]
+        };
+        assert_eq!(reads(&mut watch, 26, texts), [10, 16, 26]);
+        assert_eq!(watch.hurried().iter().collect::<Vec<_>>(), [&PathBuf::from("a")]);
+        // It stands still.
+        let texts = |_| ["last", "b new", "c new"].map(str::to_owned).to_vec();
+        assert_eq!(reads(&mut watch, 20, texts), [2]);
+        assert!(watch.hurried().is_empty());
+    }
+
+    #[test]
+    fn files_that_change_in_turn_are_read_after_a_while() {
+        let mut watch = FileWatch::new(Some(seen(&["a", "b"])));
+        let texts = |check: u32| vec![(check / 2).to_string(), check.div_ceil(2).to_string()];
+        assert_eq!(reads(&mut watch, 70, texts), [PATIENCE, 2 * PATIENCE]);
     }
 }

@@ -13,7 +13,7 @@
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
 //! | `lookups` | the workers that read upstream's lists: for unknown outcomes, and to follow payments |
 //! | `start_policies` | the policies that a start begins with |
-//! | `reload`, `reading_again`, `reloadable`, `file_watch`, `files_trouble` | reload changed files, all or nothing |
+//! | `reload`, `reading_again`, `reloadable`, `file_watch`, `files_trouble`, `told_readings` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
 //! | `probes` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`, on a listener of their own |
 //! | `retire` | takes the place of a gate that is gone for good, once, and hands its journal over |
@@ -47,6 +47,7 @@ mod snapshots;
 mod sockets;
 mod start_error;
 mod start_policies;
+mod told_readings;
 mod monitoring;
 mod witnessing;
 mod workers;

@@ -30,6 +30,7 @@ use super::reloadable::ReloadableParts;
 use super::sockets::Sockets;
 use super::start_error::StartError;
 use super::start_policies::{start_policies, stored_policies};
+use super::told_readings::ToldReadings;
 use super::workers::Workers;
 use crate::adapters::audit::JournalReceipts;
 use crate::adapters::clock::SystemClock;
@@ -155,7 +156,7 @@ impl Process {
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
         let archive = Archive::beside(&config.audit.folder, &config.store.node);
-        let seen = file_watch::stamp_files(&folder, &files).ok().flatten();
+        let seen = file_watch::stamp_files(&folder, &files).ok();
         let running = start_policies(&folder, &loaded, &archive).map_err(StartError::Policies)?;
         let LoadedPolicies { catalog, policies, .. } = running.clone();
         let rates = rates(config, &policies, &metrics, redis.as_ref());
@@ -300,6 +301,7 @@ impl Process {
             unbegun: None,
             compared: None,
             trouble: FilesTrouble::default(),
+            told: ToldReadings::default(),
         };
         // Calls are served by what the store names from the first one on, if it answers.
         runtime.block_on(reload.begin(loaded, opened.is_open));

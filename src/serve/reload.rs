@@ -2,7 +2,8 @@
 //! error, the last good state stays in use.
 //!
 //! The files are checked every second. A change is read when two checks in a row found the same state, so that files
-//! that are being written, or that belong together, are not read halfway; after SIGHUP they are read at once.
+//! that are being written, or that belong together, are not read halfway; after SIGHUP they are read at once. A file that
+//! changes all the time is not waited for.
 //!
 //! The policies in force are those that the store names; a changed folder proposes others in their place, once. If two
 //! approvals are required, policies that are not proved to allow no more, and contracts that bind calls otherwise, wait
@@ -18,11 +19,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::file_watch::{FileWatch, FilesStamp, stamp_files};
+use super::file_watch::{FileWatch, stamp_files};
 use super::files_trouble::FilesTrouble;
 use super::reading_again::{LateRead, READ_DEADLINE};
 use super::reloadable::{ReloadableParts, settings_needing_restart};
+use super::told_readings::ToldReadings;
 use crate::adapters::disk_trouble::is_trouble;
+use crate::adapters::file_stamp::FileStamps;
 use crate::adapters::machine::has_descriptors;
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::supervisor::Supervisor;
@@ -88,6 +91,7 @@ pub(super) struct Reload {
     /// The versions that were compared for the set that waits: in force, and proposed.
     pub compared: Option<(String, String)>,
     pub trouble: FilesTrouble,
+    pub told: ToldReadings,
 }
 
 /// Returns the new policies as a candidate that waits for approval, unless they are proved to allow no more.
@@ -129,11 +133,11 @@ impl Reload {
     }
 
     /// Reloads for as long as the process runs.
-    pub async fn keep_current(mut self, seen: FilesStamp) {
+    pub async fn keep_current(mut self, seen: Option<FileStamps>) {
         if let Some(found) = self.unbegun.take() {
             self.begin_now(found).await;
         }
-        let (mut watch, mut late) = (FileWatch { read: seen, last: seen }, LateRead::default());
+        let (mut watch, mut late) = (FileWatch::new(seen), LateRead::default());
         loop {
             let is_asked = tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => false,
@@ -142,7 +146,7 @@ impl Reload {
             // A write during the read is another change, found by the next check.
             let is_asked = is_asked || late.has_ended();
             let reloaded = match self.stamp().await {
-                Ok(now) if watch.is_due(now, is_asked) => self.reload_now(&mut late, is_asked).await,
+                Ok(now) if watch.is_due(&now, is_asked) => self.reload_now(&mut late, is_asked).await,
                 Err(error) if !is_asked => {
                     self.trouble.tell(&error);
                     Ok(())
@@ -155,10 +159,11 @@ impl Reload {
             }
             self.consider().await;
             self.trouble.end_of_look();
+            self.told.restless(watch.hurried());
         }
     }
 
-    async fn stamp(&self) -> io::Result<FilesStamp> {
+    async fn stamp(&self) -> io::Result<FileStamps> {
         let (folder, files) = (self.folder.clone(), self.files.clone());
         tokio::task::spawn_blocking(move || stamp_files(&folder, &files)).await.map_err(io::Error::other)?
     }
@@ -261,13 +266,10 @@ impl Reload {
             return self.not_archived(&error);
         }
         (self.proposal, self.compared) = (None, None);
+        self.told.unchanged(&found.texts, found.policies.version());
         self.stored.rewritten(found.clone());
         self.in_force.replace(found.catalog, found.policies);
         self.node.metrics.policies_read("unchanged");
-        tracing::info!(
-            version = self.in_force.now().policies.version(),
-            "policies were reloaded: no change in meaning"
-        );
         true
     }
 

@@ -34,6 +34,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("failures", "how many readings of a list failed in a row"),
     ("fault", "the fault below HTTP, or in the store"),
     ("file", "the name of one of Sluice's files"),
+    ("files", "files of the configuration or of the policies"),
     ("finding", "an error in policies, and its place"),
     ("first", "the first number of a range"),
     ("flaw", "where the files of a journal stop to be what was written"),

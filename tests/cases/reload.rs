@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::clock::wait_until;
 use crate::support::gate::{EVERYTHING, Gate, sluice};
 use crate::support::shape::{operation, valid};
 use crate::support::{Answer, Call, Setup, Upstream, post};
@@ -133,6 +136,68 @@ fn a_set_with_an_error_never_takes_force() {
     let gate = Gate::spawn(gate.kill());
     assert_eq!(gate.wait_end().code(), Some(3));
     assert!(gate.stderr().contains("did you mean `allow`?"), "{}", gate.stderr());
+}
+
+/// Touches a file twenty times a second until it is dropped.
+struct Touched {
+    is_over: Arc<AtomicBool>,
+    touching: Option<JoinHandle<()>>,
+}
+
+impl Touched {
+    fn start(path: PathBuf) -> Touched {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let touching = std::thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let file = std::fs::File::options().append(true).open(&path).unwrap();
+                let before = file.metadata().unwrap().modified().unwrap();
+                file.set_modified(before + Duration::from_millis(50)).unwrap();
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Touched { is_over, touching: Some(touching) }
+    }
+}
+
+impl Drop for Touched {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.touching.take().map(JoinHandle::join);
+    }
+}
+
+const RESTLESS: &str = "files of the configuration or of the policies change all the time";
+
+#[test]
+fn a_file_that_changes_all_the_time_stops_no_reload() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).file("policies/z.toml", "# nothing\n").start();
+    assert_eq!(send(&gate, "r-1", "5").status, 200);
+    let restless = |gate: &Gate| {
+        let lines = gate.log.all().into_iter().map(|line| line.to_string());
+        lines.filter(|line| line.contains(RESTLESS)).collect::<Vec<_>>()
+    };
+    // The file itself becomes stricter, and then another one.
+    let touched = Touched::start(rules(&gate));
+    write(&gate, &format!("{EVERYTHING}{NOTHING}"));
+    next(&gate, TOOK_FORCE, 1);
+    assert_eq!(send(&gate, "r-2", "5").status, 403);
+    wait_until("it to be named", || !restless(&gate).is_empty());
+    let other = NOTHING.replace("nothing", "nothing-either");
+    std::fs::write(gate.path("policies/z.toml"), other).unwrap();
+    next(&gate, TOOK_FORCE, 2);
+    // Nothing new is told of it.
+    let unchanged = || gate.metric("sluice_policy_reads_total{outcome=\"unchanged\"}");
+    let before = unchanged();
+    wait_until("it to be read again", || unchanged() >= before + 2);
+    assert!(told(&gate, THE_SAME).len() <= 1, "{:?}", gate.log.all());
+    let restless = restless(&gate);
+    assert!(restless.len() == 1 && restless[0].contains("everything.toml"), "{restless:?}");
+    assert!(!restless[0].contains("z.toml"), "{restless:?}");
+    drop(touched);
+    write(&gate, EVERYTHING);
+    next(&gate, TOOK_FORCE, 3);
 }
 
 #[test]

@@ -11,9 +11,9 @@ pub use archive::{Archive, FollowedSets, Proposed};
 
 use jiff::Timestamp;
 
-use super::file_stamp::stamp_files;
+use super::disk_trouble::lacks_descriptors;
+use super::file_stamp::{FileStamps, missing, stamp_each};
 use super::regular_file::read_regular_text;
-use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
@@ -47,8 +47,6 @@ pub struct LoadedPolicies {
     pub warnings: Vec<Finding>,
     /// The files as written.
     pub texts: Vec<PolicyText>,
-    /// The stamp of the folder while it was read.
-    pub seen: Fingerprint,
 }
 
 impl PolicyFolder {
@@ -68,17 +66,19 @@ impl PolicyFolder {
 
     /// Reads the set, or returns all findings.
     pub fn load(&self) -> Result<LoadedPolicies, Vec<Finding>> {
-        let seen = self.glance().map_err(|error| unreadable(&self.folder, &error))?;
-        let texts = texts(&self.folder)?;
-        if self.glance().ok() != Some(seen) {
+        let stamps = || self.stamps().map_err(|error| unreadable(&self.folder, &error));
+        let before = stamps()?;
+        let read = texts(&self.folder)?;
+        // A file that was only touched has the same text.
+        if stamps()? != before && texts(&self.folder)? != read {
             let finding = Finding::error("", "the policy files changed while they were read").remedy("read them again");
             return Err(placed(&self.folder, vec![finding]));
         }
-        self.read(texts, seen)
+        self.read(read)
     }
 
-    /// Reads a set from its texts, or returns all findings. `seen` is the stamp of their files.
-    pub fn read(&self, texts: Vec<PolicyText>, seen: Fingerprint) -> Result<LoadedPolicies, Vec<Finding>> {
+    /// Reads a set from its texts, or returns all findings.
+    pub fn read(&self, texts: Vec<PolicyText>) -> Result<LoadedPolicies, Vec<Finding>> {
         let read =
             self.with(|known| read_policies(&texts, known)).map_err(|findings| placed(&self.folder, findings))?;
         let failures = read.policies.failures(&self.catalog);
@@ -100,7 +100,7 @@ impl PolicyFolder {
             return Err(placed(&self.folder, unheard));
         }
         let warnings = placed(&self.folder, read.warnings);
-        Ok(LoadedPolicies { catalog: self.catalog.clone(), policies: read.policies, warnings, texts, seen })
+        Ok(LoadedPolicies { catalog: self.catalog.clone(), policies: read.policies, warnings, texts })
     }
 
     /// Returns a finding for each webhook that a limit names and the configuration does not have.
@@ -141,9 +141,13 @@ impl PolicyFolder {
         look(&KnownNames { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
     }
 
-    /// Returns a stamp that changes when a file does, without reading any.
-    pub fn glance(&self) -> io::Result<Fingerprint> {
-        stamp_files(&files(&self.folder)?)
+    /// Returns a stamp of each file, without reading any; of the folder, if it cannot be read.
+    pub fn stamps(&self) -> io::Result<FileStamps> {
+        match files(&self.folder) {
+            Ok(files) => stamp_each(&files),
+            Err(error) if lacks_descriptors(&error) => Err(error),
+            Err(_) => Ok(FileStamps::from([(self.folder.clone(), missing())])),
+        }
     }
 }
 
