@@ -169,6 +169,9 @@ impl Reload {
     }
 
     async fn reload_now(&mut self, late: &mut LateRead, is_asked: bool) -> io::Result<()> {
+        if is_asked {
+            self.told.tell_all();
+        }
         self.supervisor.reloading();
         let reloaded = self.reload(late).await;
         self.supervisor.ready();
@@ -211,17 +214,13 @@ impl Reload {
             tracing::info!(changed = changed.join("; "), "the reloaded configuration is in use");
         }
         let waits = settings_needing_restart(&self.written, &read.written);
-        if !waits.is_empty() {
-            tracing::warn!(settings = waits.join(", "), "these settings changed and need a restart");
-        }
         self.node.metrics.reloaded(if changed.is_empty() { "unchanged" } else { "changed" }, waits.len());
+        self.told.needs_restart(waits);
     }
 
     /// Proposes the policies of the folder; returns `false` if they can neither come into force nor wait.
     async fn apply_policies(&mut self, found: LoadedPolicies) -> bool {
-        for warning in &found.warnings {
-            tracing::warn!(%warning, "policies");
-        }
+        self.told.warnings(&found.warnings);
         self.proposal = Some(found);
         self.consider().await
     }
@@ -395,11 +394,8 @@ impl Reload {
     fn keep_current_state(&mut self, findings: &[Finding]) {
         (self.proposal, self.compared) = (None, None);
         let version = self.in_force.now().policies.version().to_owned();
-        for finding in findings {
-            tracing::error!(%finding, "policies");
-        }
         let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
-        tracing::error!(errors, version, "the new configuration or policies have errors; those in use stay");
+        self.told.errors(findings, errors, &version);
         self.node.metrics.policies_read("refused");
         self.node.metrics.reload_refused();
         self.in_force.stay(format!("policies changed and have errors ({errors}); version {version} stays in force"));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::base::digest::Fingerprint;
+use crate::base::finding::Finding;
 
 /// After so many checks without a file that changes all the time, such files are over.
 const OVER: u32 = 60;
@@ -11,6 +12,8 @@ const OVER: u32 = 60;
 /// What people were told of the last readings.
 #[derive(Debug, Default)]
 pub(super) struct ToldReadings {
+    findings: BTreeSet<String>,
+    restart: Vec<String>,
     /// The texts that changed nothing.
     unchanged: Option<Fingerprint>,
     restless: BTreeSet<PathBuf>,
@@ -19,6 +22,49 @@ pub(super) struct ToldReadings {
 }
 
 impl ToldReadings {
+    /// Somebody asks for a reload, and wants to see all that comes of it.
+    pub fn tell_all(&mut self) {
+        (self.findings, self.restart, self.unchanged) = (BTreeSet::new(), Vec::new(), None);
+    }
+
+    /// Tells the findings of a faulty reading that the one before did not have.
+    pub fn errors(&mut self, findings: &[Finding], errors: usize, version: &str) {
+        self.unchanged = None;
+        let (news, is_other) = self.news(findings);
+        for finding in news {
+            match finding.is_error() {
+                true => tracing::error!(%finding, "policies"),
+                false => tracing::warn!(warning = %finding, "policies"),
+            }
+        }
+        if is_other {
+            tracing::error!(errors, version, "the new configuration or policies have errors; those in use stay");
+        }
+    }
+
+    /// Tells the warnings of a sound reading that the one before did not have.
+    pub fn warnings(&mut self, warnings: &[Finding]) {
+        for warning in self.news(warnings).0 {
+            tracing::warn!(%warning, "policies");
+        }
+    }
+
+    /// Returns the findings that the reading before did not have, and whether there are others than then.
+    fn news<'f>(&mut self, findings: &'f [Finding]) -> (Vec<&'f Finding>, bool) {
+        let texts: BTreeSet<String> = findings.iter().map(ToString::to_string).collect();
+        let told = std::mem::replace(&mut self.findings, texts);
+        let news = findings.iter().filter(|finding| !told.contains(&finding.to_string())).collect();
+        (news, told != self.findings)
+    }
+
+    /// Tells which settings need a restart, if they are others than before.
+    pub fn needs_restart(&mut self, settings: Vec<String>) {
+        if settings != self.restart && !settings.is_empty() {
+            tracing::warn!(settings = settings.join(", "), "these settings changed and need a restart");
+        }
+        self.restart = settings;
+    }
+
     /// Tells that policies mean what they meant before; of files that change all the time, once for the same texts.
     pub fn unchanged(&mut self, texts: &[(String, String)], version: &str) {
         let texts: Vec<&[u8]> = texts.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect();

@@ -138,6 +138,39 @@ fn a_set_with_an_error_never_takes_force() {
     assert!(gate.stderr().contains("did you mean `allow`?"), "{}", gate.stderr());
 }
 
+/// Another file changes, and is read again each time.
+#[test]
+fn each_error_is_told_once_until_it_is_another() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    write(&gate, BROKEN);
+    next(&gate, STAYED, 0);
+    let findings = || told(&gate, "policies").iter().filter(|line| line["level"] == "ERROR").count();
+    assert_eq!(findings(), 1);
+    let refused = || gate.metric("sluice_policy_reads_total{outcome=\"refused\"}");
+    for read in 2..4 {
+        std::fs::write(gate.path("policies/z.toml"), "# nothing\n".repeat(read)).unwrap();
+        wait_until("it to be read again", || refused() == read as u64);
+    }
+    assert_eq!((findings(), told(&gate, STAYED).len()), (1, 1));
+    assert_eq!((gate.metric("sluice_policy_faulty"), gate.metric("sluice_reload_faulty")), (1, 1));
+    // One more, beside it.
+    std::fs::write(gate.path("policies/z.toml"), "x = 1\n").unwrap();
+    next(&gate, STAYED, 1);
+    assert_eq!(findings(), 2);
+    // Whoever asks for a reload sees all of it.
+    gate.signal("HUP");
+    next(&gate, STAYED, 2);
+    assert_eq!(findings(), 4);
+    // Once it was mended, it is another one.
+    std::fs::remove_file(gate.path("policies/z.toml")).unwrap();
+    write(&gate, EVERYTHING);
+    next(&gate, THE_SAME, 0);
+    write(&gate, BROKEN);
+    next(&gate, STAYED, 3);
+    assert_eq!(findings(), 5);
+}
+
 /// Touches a file twenty times a second until it is dropped.
 struct Touched {
     is_over: Arc<AtomicBool>,
