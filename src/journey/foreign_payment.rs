@@ -52,7 +52,7 @@ async fn list(node: &Node, environment: Environment, found: &ForeignRecord) -> R
         return Ok(());
     }
     if room_in_list(node, environment).await? == 0 {
-        log_full_list(&found.id);
+        log_full_list(environment, &found.id);
         return Ok(());
     }
     let keep = match node.terms.keep {
@@ -68,6 +68,6 @@ pub(super) async fn room_in_list(node: &Node, environment: Environment) -> Resul
     Ok(MAX_LISTED.saturating_sub(listed))
 }
 
-pub(super) fn log_full_list(record: &str) {
-    tracing::error!(record, "too many foreign payments are listed already: this one is only logged");
+pub(super) fn log_full_list(environment: Environment, record: &str) {
+    tracing::error!(%environment, record, "too many foreign payments are listed already: this one is only logged");
 }

@@ -103,6 +103,7 @@ async fn look_at(
             let settled = claim::settle(here, attempt, ClaimEvent::Found(answer), &node.id, &node.terms);
             if commit(node, settled.ok().map(|(commit, _)| commit)).await? {
                 tracing::info!(
+                    environment,
                     attempt = attempt.as_u64(),
                     "a call with an unknown outcome was executed: upstream has its record"
                 );
@@ -119,6 +120,7 @@ async fn look_at(
             }
             if let Some(why) = alarm(&looked) {
                 tracing::error!(
+                    environment,
                     attempt = attempt.as_u64(),
                     why,
                     "a call with an unknown outcome needs a person to look"

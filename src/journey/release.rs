@@ -97,7 +97,7 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
                 let pause = if matches!(came, Ok(Released::Over)) { POLL_INTERVAL } else { STANDS };
                 later.insert(id, releasing.node.clock.elapsed().saturating_add(pause));
                 if let Err(error) = came {
-                    tracing::error!(%error, "the task of a release ended early; if it had begun to send, the outcome is unknown");
+                    tracing::error!(%environment, %error, "the task of a release ended early; if it had begun to send, the outcome is unknown");
                 }
             }
             _changed = changes.changed() => {}
@@ -148,20 +148,21 @@ impl Releasing {
     }
 
     async fn try_one(&self, id: &HoldId) -> Result<Released, StoreFault> {
-        let (node, key) = (&self.node, key(self.egress.environment, id));
+        let (node, environment) = (&self.node, self.egress.environment);
+        let key = key(environment, id);
         let Some((record, hold)) = node.find_hold(&key).await? else { return Ok(Released::Over) };
         let here = Versioned { key: &key, version: record.version, at: record.at, value: &hold };
         if hold.state != HoldState::Approved {
             return Ok(Released::Over);
         }
         if !self.egress.credential.is_injected() {
-            tracing::error!(hold = %id, "an approved call cannot be sent: the gate has no credential of its own (`credential`)");
+            tracing::error!(%environment, hold = %id, "an approved call cannot be sent: the gate has no credential of its own (`credential`)");
             return Ok(Released::Stands);
         }
         // The call is read, decided on and counted for by one set and its contract.
         let by = self.in_force.now();
         let Some(intent) = read_again(&by.catalog, self.egress.environment, &hold) else {
-            tracing::error!(hold = %id, "an approved call is blocked: today's contract has no such call, or its bytes are not those that were approved");
+            tracing::error!(%environment, hold = %id, "an approved call is blocked: today's contract has no such call, or its bytes are not those that were approved");
             let reason = Some("today's contract has no such call".to_owned());
             node.decline(here, Declined { how: Decline::Blocked, reason }, None, Vec::new()).await?;
             return Ok(Released::Over);
@@ -245,7 +246,12 @@ impl Releasing {
                 },
             }
         }
-        tracing::warn!(hold = %hold.id, version = record.version.as_u64(), "the facts that decisions assumed changed again and again");
+        tracing::warn!(
+            environment = %self.egress.environment,
+            hold = %hold.id,
+            version = record.version.as_u64(),
+            "the facts that decisions assumed changed again and again"
+        );
         Ok(Released::Stands)
     }
 

@@ -85,7 +85,7 @@ pub async fn submit(
         }
         Ok(Err(refused)) => not_sent(not_begun_answer(node, &operation, &asker, &named, refused).await),
         Err(error) => {
-            tracing::error!(%error, "the task of a write ended early; its outcome is unknown");
+            tracing::error!(environment = %egress.environment, %error, "the task of a write ended early; its outcome is unknown");
             not_sent(settled(&Outcome::Unknown(Doubt::Broken), &operation, None, Earlier::None))
         }
     }
@@ -248,7 +248,7 @@ async fn decided(
             Err(Withdrawn { why, .. }) => return Err((why, earlier)),
         }
     }
-    tracing::error!("the facts that decisions assumed changed again and again");
+    tracing::error!(%environment, "the facts that decisions assumed changed again and again");
     Err((NotBegun::StoreAway, Earlier::None))
 }
 

@@ -158,7 +158,12 @@ impl PinnedUpstream {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(host = self.config.host, %error, "the host of upstream cannot be looked up; the last good addresses stay in use")
+                    tracing::warn!(
+                        environment = %self.environment(),
+                        host = self.config.host,
+                        %error,
+                        "the host of upstream cannot be looked up; the last good addresses stay in use"
+                    )
                 }
             }
             tokio::time::sleep(LOOKUP_INTERVAL).await;
@@ -220,7 +225,7 @@ impl PinnedUpstream {
                 Err(why) => reason = why,
             }
         }
-        log_unreachable(reason);
+        log_unreachable(self.environment(), reason);
         None
     }
 
@@ -256,7 +261,7 @@ impl PinnedUpstream {
             };
             reason = UnreachableReason::of(&failed);
         }
-        log_unreachable(reason);
+        log_unreachable(self.environment(), reason);
         Err(failed)
     }
 
@@ -289,7 +294,7 @@ impl PinnedUpstream {
         };
         let Some(line) = line else { return SendResult::only(Sent::NotWritten) };
         if !outgoing.may_leave(self.clock.elapsed()) {
-            tracing::warn!("a claim's lease lapsed before its first byte was written; nothing was sent");
+            tracing::warn!(environment = %self.environment(), "a claim's lease lapsed before its first byte was written; nothing was sent");
             return SendResult::only(Sent::NotWritten);
         }
         self.fresh.used();

@@ -2,6 +2,7 @@
 
 use pingora::{Error, ErrorType};
 
+use crate::base::ids::Environment;
 use crate::base::word_enum::word_enum;
 
 word_enum! {
@@ -71,8 +72,9 @@ impl UnreachableReason {
 }
 
 /// Logs why upstream cannot be reached.
-pub(super) fn log_unreachable(reason: UnreachableReason) {
-    tracing::warn!(why = reason.as_str(), remedy = reason.remedy(), "upstream cannot be reached; nothing was sent");
+pub(super) fn log_unreachable(environment: Environment, reason: UnreachableReason) {
+    let (why, remedy) = (reason.as_str(), reason.remedy());
+    tracing::warn!(%environment, why, remedy, "upstream cannot be reached; nothing was sent");
 }
 
 fn of_handshake(text: &str) -> UnreachableReason {

@@ -144,6 +144,7 @@ impl PaymentFollower {
                 list.failures = list.failures.saturating_add(1);
                 list.due = now.saturating_add(self.pace.interval.saturating_mul(factor).min(self.pace.longest_pause));
                 tracing::warn!(
+                    environment,
                     operation = id,
                     failures = list.failures,
                     "the list of payments cannot be read: their states and limits stay as they are until it can"
@@ -189,6 +190,7 @@ impl PaymentFollower {
                 let records = page.records.iter().map(|record| (record.id.as_str(), record.created));
                 let baseline = Baseline::of(records, self.latest());
                 tracing::info!(
+                    %environment,
                     operation = operation.id.as_str(),
                     before = %moment(baseline.latest),
                     "payments are followed from now on; what upstream has listed so far raises no alert"
@@ -383,7 +385,11 @@ impl Reading<'_> {
                 let next = if is_full || is_new { next_before(last, before) } else { before_all(earliest, before) };
                 let is_crowded = is_full && next == Some(earliest);
                 if is_crowded && let Some(record) = &one {
-                    tracing::error!(at = %moment(earliest), "upstream lists a whole page of one moment; more of that moment cannot be read");
+                    tracing::error!(
+                        environment = %self.with.egress.environment,
+                        at = %moment(earliest),
+                        "upstream lists a whole page of one moment; more of that moment cannot be read"
+                    );
                     book.raise(RecordProblem::CrowdedTime, record).await?;
                 }
                 match next {

@@ -49,6 +49,7 @@ impl<'f> RecordBook<'f> {
                 1,
             );
             tracing::warn!(
+                environment = %self.with.egress.environment,
                 record = record.id,
                 state = record.state,
                 "upstream lists a state that the contract does not: the payment stays in its last known state"
@@ -164,6 +165,7 @@ impl<'f> RecordBook<'f> {
     /// Settles an attempt of which a record proves that it was executed, whatever was said of it.
     async fn prove(&self, key: &RecordKey, attempt: Number, stored: &Record, claim: Claim, record: &ListedRecord) {
         tracing::error!(
+            environment = %self.with.egress.environment,
             attempt = attempt.as_u64(),
             record = record.id,
             "upstream lists a payment of which its claim says that it was not executed: it was, and counts in its limits"
@@ -186,7 +188,7 @@ impl<'f> RecordBook<'f> {
         self.room = Some(room.saturating_sub(1));
         self.tell_problem(problem, record);
         if room == 0 {
-            log_full_list(&record.id);
+            log_full_list(environment, &record.id);
             return Ok(true);
         }
         let found = record.as_foreign(&self.operation.id, problem);

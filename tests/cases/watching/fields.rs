@@ -30,6 +30,28 @@ fn the_list_has_every_field_that_is_logged() {
     assert!(ALWAYS.iter().all(|name| !listed.contains(*name)));
 }
 
+/// What happens to calls and at upstream happens in one environment. Without its name, trouble of the sandbox looks like
+/// trouble of production.
+#[test]
+fn lines_about_calls_and_upstream_name_the_environment() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = ["journey", "adapters/upstream"].map(|part| sources(&folder.join(part))).concat();
+    let mut lack = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        for level in ["tracing::error!(", "tracing::warn!(", "tracing::info!("] {
+            for (at, _) in text.match_indices(level) {
+                let arguments = arguments(&text[at + level.len()..]);
+                let fields: Vec<String> = arguments.iter().filter_map(|argument| field(argument)).collect();
+                if !fields.iter().any(|field| field == "environment") {
+                    lack.push(format!("{}: {}", file.display(), arguments.last().unwrap().trim()));
+                }
+            }
+        }
+    }
+    assert!(!files.is_empty() && lack.is_empty(), "{lack:#?}");
+}
+
 /// What stands between commas, up to the bracket that closes.
 fn arguments(text: &str) -> Vec<String> {
     let (mut all, mut depth, mut is_text, mut characters) = (vec![String::new()], 1, false, text.chars());
