@@ -120,7 +120,7 @@ impl ShownHold {
         lines.extend(earlier_payments(&self.hold));
         lines.extend(list(&self.hold, "limits").map(limit_in_words));
         // A rejection is the last remark.
-        let rejection = list(&self.hold, "notes").last().filter(|_| self.hold["state"] == "rejected");
+        let rejection = list(&self.hold, "notes").last().filter(|_| text_at(&self.hold, "/state") == "rejected");
         for (name, words) in [("voted", "votes"), ("noted", "notes")] {
             for word in list(&self.hold, words) {
                 let is_rejection = words == "notes" && rejection.is_some_and(|last| std::ptr::eq(last, word));

@@ -58,7 +58,7 @@ fn one_rejection_is_final_also_after_votes_and_its_caller_hears_why() {
     assert!(code == 0 && out == "Rejected.\n", "{out}{err}");
     // Nobody is needed any more, and a person is told so before a confirmation.
     let (_, shown, _) = command(&gate, &["approvals", "show", text(&hold, "id")], "finance-2");
-    assert!(shown.contains("  had     ") && !shown.contains("  needs "), "{shown}");
+    assert!(shown.contains("  had     ") && !shown.contains("\n  needs "), "{shown}");
     assert!(shown.contains("  rejected finance-1: a wrong account\n"), "{shown}");
     let (code, _, err) = command(&gate, &["approvals", "approve", text(&hold, "id"), "--yes"], "finance-2");
     assert!(code == 4 && err.contains("this hold is over: Rejected. No vote was cast"), "{err}");
