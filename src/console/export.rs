@@ -18,6 +18,10 @@ pub(super) const MAX_ROWS: usize = 5_000;
 /// The format of JSON lines.
 const FORMAT: u64 = 1;
 
+/// The longest filters that an entry keeps whole, in bytes of JSON; of longer ones it keeps so much of each text.
+const FILTERS_BYTES: usize = 512;
+const TEXT_BYTES: usize = 64;
+
 /// A file before it is recorded.
 pub(super) struct ExportFile {
     /// The beginning of its name.
@@ -69,12 +73,12 @@ pub(super) async fn record(
     let entry = Entry::of(EntryKind::Exported)
         .by(&asked.person.who.issuer, &asked.person.who.subject)
         .with("format", format)
-        .with("filters", Value::Object(filters))
+        .with("filters", recorded(filters))
         .with("rows", file.rows)
         .with("sha256", sha256.as_str())
         .with(member, of);
     let commit = Commit { environment, node: inside.node.id.clone(), steps: Vec::new(), entry: entry.to_bytes() };
-    let receipt = match inside.node.commit(commit).await {
+    let receipt = match inside.node.commit_act(&asked.person.who, commit).await {
         Ok(Some(receipt)) => receipt,
         Ok(None) => return unreadable(),
         Err(fault) => return store_failed(inside, &fault),
@@ -92,6 +96,31 @@ pub(super) async fn record(
             "number": receipt.number().as_u64(),
         }),
     )
+}
+
+/// Returns filters as the entry keeps them. Of long texts it keeps the beginning, and of all of them the SHA-256.
+fn recorded(filters: Map<String, Value>) -> Value {
+    let whole = Value::Object(filters.clone()).to_string();
+    if whole.len() <= FILTERS_BYTES {
+        return Value::Object(filters);
+    }
+    let short = |value: Value| value.as_str().map(beginning).map_or(value, Value::from);
+    let mut kept: Map<String, Value> = filters.into_iter().map(|(name, value)| (name, short(value))).collect();
+    kept.insert("sha256".to_owned(), Hash::of(&[whole.as_bytes()]).to_string().into());
+    Value::Object(kept)
+}
+
+/// Returns the beginning of a text, by its length in JSON.
+fn beginning(text: &str) -> String {
+    let mut left = TEXT_BYTES;
+    let fits = |one: &char| {
+        let bytes = Value::from(one.to_string()).to_string().len().saturating_sub(2);
+        let is_enough = bytes <= left;
+        left = left.saturating_sub(bytes);
+        is_enough
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    if kept.len() < text.len() { format!("{kept}…") } else { kept }
 }
 
 /// Returns a time as a part of a file name.
@@ -153,6 +182,25 @@ fn cell_text(value: Option<&Value>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_keeps_short_filters_whole_and_the_beginning_of_long_ones() {
+        let filters = |value: Value| value.as_object().cloned().unwrap();
+        let short = json!({"text": "Acme \u{1}", "first": "true"});
+        assert_eq!(recorded(filters(short.clone())), short);
+        let long = json!({"text": "\u{1}".repeat(512), "caller": "main/payroll", "status": "é".repeat(512)});
+        let kept = recorded(filters(long.clone()));
+        assert_eq!(kept["text"], format!("{}…", "\u{1}".repeat(10)));
+        assert_eq!(
+            (&kept["caller"], &kept["status"]),
+            (&json!("main/payroll"), &json!(format!("{}…", "é".repeat(32))))
+        );
+        assert_eq!(kept["sha256"], Hash::of(&[long.to_string().as_bytes()]).to_string());
+        let names =
+            ["environment", "status", "operation", "caller", "destination", "currency", "amountFrom", "amountTo"];
+        let most = names.iter().map(|name| ((*name).to_owned(), "\u{1}".repeat(512).into()));
+        assert!(recorded(most.collect()).to_string().len() < 2 * FILTERS_BYTES);
+    }
 
     #[test]
     fn the_last_line_proves_the_others() {

@@ -43,6 +43,9 @@ pub(super) struct ConsoleRates {
     /// Ends of sessions that the store does not show, of each address and of all.
     unseen_ends_from_address: RateMarks<IpAddr>,
     unseen_ends: RateMarks<()>,
+    /// Ends of all sessions of a person, by that person and by operators.
+    ends_of_own: RateMarks<Owner>,
+    ends_by_operator: RateMarks<Owner>,
 }
 
 /// The marks of one rate. A full bucket has none.
@@ -69,6 +72,8 @@ impl ConsoleRates {
             unbelieved_from_address: acts_of_address()?,
             unseen_ends_from_address: RateMarks::new(sign_ins, sign_ins)?,
             unseen_ends: RateMarks::new(of_address(sign_ins), of_address(sign_ins))?,
+            ends_of_own: RateMarks::new(sign_ins, sign_ins)?,
+            ends_by_operator: RateMarks::new(of_address(sign_ins), of_address(sign_ins))?,
         })
     }
 
@@ -109,6 +114,12 @@ impl ConsoleRates {
         let ends = "sign-outs of sessions that are not in the store";
         self.unseen_ends_from_address.take(&address, now).map_err(|wait| limited(ends, wait))?;
         self.unseen_ends.take(&(), now).map_err(|wait| limited(ends, wait))
+    }
+
+    /// Takes one end of all sessions of a person. An operator ends those of many.
+    pub fn end_of_all(&self, by: &Owner, is_own: bool) -> Result<(), Box<Reply>> {
+        let rate = if is_own { &self.ends_of_own } else { &self.ends_by_operator };
+        rate.take(by, self.now()).map_err(|wait| limited("ends of sessions by this person", wait))
     }
 
     /// Gives back a use of credentials that were believed after all.

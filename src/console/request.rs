@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use http::HeaderMap;
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use pingora::protocols::Stream;
 use serde_json::Value;
 
@@ -84,8 +84,21 @@ pub(super) fn store_failed(inside: &ConsoleState, fault: &StoreFault) -> Reply {
         StoreFault::Broken(_) => "the store has a record that cannot be read; nothing was done.",
         StoreFault::AwaitsJournals => AWAITS_JOURNALS,
         StoreFault::FencedOff => FENCED_OFF,
+        StoreFault::NoRoomForEntry { retry_secs } => return no_room_for_entry(*retry_secs),
     };
     error_json(Code::StoreUnavailable, message, None)
+}
+
+/// Answers that the person's acts may leave no further entries within this hour.
+fn no_room_for_entry(retry_secs: u64) -> Reply {
+    let message = format!(
+        "your acts have left as many entries in the audit log of this gate as they may within an hour \
+         (`console.entries_per_hour`); nothing was done. Try again in {retry_secs} s. Freezing, rejecting and withdrawing \
+         a vote go on."
+    );
+    let mut reply = error_json(Code::RateLimited, &message, None);
+    reply.headers.insert(RETRY_AFTER, HeaderValue::from(retry_secs));
+    reply
 }
 
 /// Answers that an act was done, although the store failed when its result was read.

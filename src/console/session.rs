@@ -128,6 +128,10 @@ pub(super) async fn end_all(server: &ConsoleServer, asked: &ActRequest) -> Reply
     if who != *by && !asked.person.has(Role::Operator) {
         return error_json(Code::Forbidden, "ending another person's sessions needs the role `operator`.", None);
     }
+    // Each is an entry, also where the store shows no session.
+    if let Err(limited) = server.rates.end_of_all(by, who == *by) {
+        return *limited;
+    }
     let why = (by, text("reason").unwrap_or_default());
     match sessions::end_all(&server.inside.node, environment(server), &who, why, server.terms).await {
         Ok(ended) => ok_json(200, &json!({ "ended": ended })),

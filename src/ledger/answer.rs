@@ -131,6 +131,9 @@ pub enum StoreFault {
          was done; use another gate, or try again when `sluice doctor` says that no split is fenced off"
     )]
     FencedOff,
+    /// A person's acts may leave no further entries for now. Nothing was written.
+    #[error("acts of this person may leave no further entries in the audit log for {retry_secs} s: nothing was done")]
+    NoRoomForEntry { retry_secs: u64 },
 }
 
 impl StoreFault {
@@ -141,6 +144,7 @@ impl StoreFault {
             StoreFault::Broken(_) => "broken",
             StoreFault::AwaitsJournals => "awaits-journals",
             StoreFault::FencedOff => "fenced-off",
+            StoreFault::NoRoomForEntry { .. } => "no-room-for-entry",
         }
     }
 }

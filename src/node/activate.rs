@@ -127,7 +127,7 @@ pub async fn hand_in(
         let guard = guard.ok_or_else(|| KeyRecoveryError::OtherBefore(sets.0.version().to_owned()))?;
         let mut commit = signed.clone().hand_in(succession, before.as_ref(), (person, reason), &node.id);
         commit.steps.extend(guard);
-        if node.commit_lasting(commit).await?.is_some() {
+        if node.commit_lasting_act(person, commit).await?.is_some() {
             return Ok(());
         }
         retry.conflict().await?;

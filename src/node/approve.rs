@@ -93,7 +93,7 @@ pub async fn vote(
             },
             VoteAction::Comment => {
                 let note = HoldNote { person: said.person.clone(), text: text.unwrap_or_default(), at: now };
-                node.commit_lasting(hold::note(here, note, &node.id)).await?.is_some()
+                node.commit_lasting_act(said.person, hold::note(here, note, &node.id)).await?.is_some()
             }
             VoteAction::Reject => {
                 let note = HoldNote { person: said.person.clone(), text: text.clone().unwrap_or_default(), at: now };
@@ -137,10 +137,11 @@ async fn approve(
     let voters = with.votes.iter().map(|vote| &vote.person);
     let guards = hearing.stand_ins.guards(here.key.environment, voters, hearing.now);
     let voice = hearing.voice(here.value, &vote.person);
+    let person = vote.person.clone();
     let mut commit = hold::vote(here, vote, voice, complete, needed, &policies.rules, &node.id);
     commit.steps.extend(guards);
     commit.steps.extend(steps);
-    Ok(Some(node.commit_lasting(commit).await?.is_some()))
+    Ok(Some(node.commit_lasting_act(&person, commit).await?.is_some()))
 }
 
 /// Returns whether a hold has the vote of exactly this signature.
@@ -222,7 +223,7 @@ pub async fn ask_for_signature(
     let statement = challenge.statement(hold.voted_call(&challenge.amounts), person, (key.environment, signing));
     let mut commit = challenge.record(here, person, &node.id);
     commit.steps.extend(guards);
-    let recorded = node.commit_lasting(commit).await?;
+    let recorded = node.commit_lasting_act(person, commit).await?;
     if recorded.is_none() {
         return Err(VoteError::Store(StoreFault::Away("the challenge was not recorded".to_owned())));
     }

@@ -1,4 +1,5 @@
-//! Room for audit entries: no caller fills the journal with refused or held calls, and sandbox leaves the disk to production.
+//! Room for audit entries: no caller fills the journal with refused or held calls, no person with acts that move no money, and
+//! sandbox leaves the disk to production.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -10,11 +11,12 @@ use bytes::Bytes;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use super::Node;
 use super::not_begun::NotBegun;
 use crate::adapters::machine::disk_space;
 use crate::adapters::rate::{RoomShare, SharedRoom};
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, Step};
+use crate::ledger::{Commit, Receipt, Step, StoreFault};
 use crate::stations::check::Intent;
 use crate::stations::claim::Owner;
 use crate::stations::hold::NoPlace;
@@ -31,11 +33,40 @@ pub struct JournalRoom {
     refusals: HourlyRoom,
     /// The bytes of held calls: they stay in the journal when the hold has ended.
     held_bytes: HourlyRoom,
+    /// The entries of people's acts that move no money, and the bytes that they leave.
+    acts: HourlyRoom,
+    act_bytes: HourlyRoom,
     /// The folders that grow with each entry.
     folders: Vec<PathBuf>,
     /// The free space that is kept for production; zero where one environment alone is served.
     kept_bytes: u64,
     is_short: AtomicBool,
+}
+
+/// The most that the journal takes of an environment within an hour.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalBounds {
+    /// The entries about refused calls.
+    pub refusals: usize,
+    /// The bytes of held calls.
+    pub held_bytes: usize,
+    /// The entries of people's acts that move no money.
+    pub acts: usize,
+}
+
+impl JournalBounds {
+    /// Nothing is refused.
+    pub const NONE: JournalBounds = JournalBounds { refusals: usize::MAX, held_bytes: usize::MAX, acts: usize::MAX };
+}
+
+/// The bytes for each entry of a person's act: some have a hold with its votes.
+const ACT_BYTES: usize = 8 << 10;
+
+/// The room for the entry of a person's act, until it is written.
+#[derive(Debug)]
+struct ActShare {
+    entry: RoomShare<Owner>,
+    bytes: RoomShare<Owner>,
 }
 
 /// The most of something that an environment may have within an hour, and each caller's share of it.
@@ -81,6 +112,13 @@ impl HourlyRoom {
         share.grow(units).then_some(share)
     }
 
+    /// The seconds until the counted hour is over.
+    fn secs_left(&self, environment: Environment, elapsed: Duration) -> u64 {
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = counted.get(&environment).map_or(HOUR, |hour| elapsed.saturating_sub(hour.since));
+        HOUR.saturating_sub(passed).as_secs().saturating_add(1)
+    }
+
     /// Keeps a share until its hour is over.
     fn keep(&self, environment: Environment, caller: &Owner, share: RoomShare<Owner>) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,9 +128,16 @@ impl HourlyRoom {
 }
 
 impl JournalRoom {
-    pub fn new(refusals: usize, held_bytes: usize, folders: Vec<PathBuf>, kept_bytes: u64) -> JournalRoom {
-        let (refusals, held_bytes) = (HourlyRoom::new(refusals), HourlyRoom::new(held_bytes));
-        JournalRoom { refusals, held_bytes, folders, kept_bytes, is_short: AtomicBool::new(false) }
+    pub fn new(most: JournalBounds, folders: Vec<PathBuf>, kept_bytes: u64) -> JournalRoom {
+        JournalRoom {
+            refusals: HourlyRoom::new(most.refusals),
+            held_bytes: HourlyRoom::new(most.held_bytes),
+            acts: HourlyRoom::new(most.acts),
+            act_bytes: HourlyRoom::new(most.acts.saturating_mul(ACT_BYTES)),
+            folders,
+            kept_bytes,
+            is_short: AtomicBool::new(false),
+        }
     }
 
     /// Whether the rest of the disk is kept from this environment.
@@ -117,8 +162,7 @@ impl JournalRoom {
         commit: &Commit,
         elapsed: Duration,
     ) -> Result<RoomShare<Owner>, NotBegun> {
-        let values = commit.steps.iter().filter_map(Step::value).map(Bytes::len);
-        let bytes = values.fold(commit.entry.len(), usize::saturating_add);
+        let bytes = left_bytes(commit);
         let share = self.held_bytes.share(intent.environment(), &Owner::of(intent.caller()), bytes, elapsed);
         share.ok_or(NotBegun::NoPlaceForHold(NoPlace::Hour))
     }
@@ -126,6 +170,23 @@ impl JournalRoom {
     /// Counts a hold that was made.
     pub fn keeps(&self, intent: &Intent, share: RoomShare<Owner>) {
         self.held_bytes.keep(intent.environment(), &Owner::of(intent.caller()), share);
+    }
+
+    /// Takes room for what a person's act leaves in the journal; fails where there is none.
+    fn share_of_act(&self, person: &Owner, commit: &Commit, elapsed: Duration) -> Result<ActShare, StoreFault> {
+        let environment = commit.environment;
+        let entry = self.acts.share(environment, person, 1, elapsed);
+        let bytes = self.act_bytes.share(environment, person, left_bytes(commit), elapsed);
+        match entry.zip(bytes) {
+            Some((entry, bytes)) => Ok(ActShare { entry, bytes }),
+            None => Err(StoreFault::NoRoomForEntry { retry_secs: self.acts.secs_left(environment, elapsed) }),
+        }
+    }
+
+    /// Counts a person's act that was done.
+    fn keeps_act(&self, environment: Environment, person: &Owner, share: ActShare) {
+        self.acts.keep(environment, person, share.entry);
+        self.act_bytes.keep(environment, person, share.bytes);
     }
 
     /// Measures the free space as long as the process lives.
@@ -163,6 +224,26 @@ impl JournalRoom {
     }
 }
 
+/// Returns how many bytes a commit leaves in the journal.
+fn left_bytes(commit: &Commit) -> usize {
+    let values = commit.steps.iter().filter_map(Step::value).map(Bytes::len);
+    values.fold(commit.entry.len(), usize::saturating_add)
+}
+
+impl Node {
+    /// Commits what a person does and what moves no money, within the person's hourly room for entries. Acts that protect are
+    /// never committed in this way. Returns `None` where a guard did not hold.
+    pub async fn commit_act(&self, person: &Owner, commit: Commit) -> Result<Option<Receipt>, StoreFault> {
+        let environment = commit.environment;
+        let share = self.entries.share_of_act(person, &commit, self.clock.elapsed())?;
+        let committed = self.commit(commit).await;
+        if matches!(committed, Ok(Some(_)) | Err(StoreFault::InDoubt(_))) {
+            self.entries.keeps_act(environment, person, share);
+        }
+        committed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,5 +262,27 @@ mod tests {
         assert!(take(Environment::Production, "a", 12), "so has another environment");
         assert!(!take(Environment::Sandbox, "a", 3_609));
         assert!(take(Environment::Sandbox, "a", 3_610), "an hour is over");
+        assert_eq!(room.secs_left(Environment::Sandbox, Duration::from_secs(3_611)), 3_600);
+    }
+
+    #[test]
+    fn acts_of_a_person_leave_so_many_entries_and_bytes() {
+        let most = JournalBounds { refusals: 2, held_bytes: 2, acts: 4 };
+        let act = |room: &JournalRoom, who: &str, bytes: usize, seconds| {
+            let entry = vec![b'x'; bytes].into();
+            let node = crate::ledger::NodeId::parse("gate").unwrap();
+            let commit = Commit { environment: Environment::Production, node, steps: Vec::new(), entry };
+            let share = room.share_of_act(&owner(who), &commit, Duration::from_secs(seconds));
+            share.map(|share| room.keeps_act(Environment::Production, &owner(who), share))
+        };
+        let full = |retry_secs| Err(StoreFault::NoRoomForEntry { retry_secs });
+        let room = JournalRoom::new(most, Vec::new(), 0);
+        assert_eq!([10, 11].map(|at| act(&room, "a", 100, at)), [Ok(()), Ok(())]);
+        assert_eq!((act(&room, "a", 100, 20), act(&room, "b", 100, 20)), (full(3_591), Ok(())));
+        assert_eq!(act(&room, "a", 100, 3_610), Ok(()));
+        let room = JournalRoom::new(most, Vec::new(), 0);
+        assert_eq!((act(&room, "a", 2 * ACT_BYTES, 1), act(&room, "a", 1, 2)), (Ok(()), full(3_600)));
+        let room = JournalRoom::new(most, Vec::new(), 0);
+        assert_eq!(act(&room, "a", 2 * ACT_BYTES + 1, 1), full(3_601));
     }
 }

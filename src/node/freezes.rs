@@ -98,7 +98,7 @@ pub async fn freeze(
     if is_bounded && FrozenIndex::read(&*node.store, environment, None).await?.has_most_callers() {
         return Ok(FreezeSaid::TooMany);
     }
-    let is_new = freeze_anyway(node, environment, what, person, reason).await?;
+    let is_new = freeze_or_add(node, environment, what, (person, reason), true).await?;
     Ok(if is_new { FreezeSaid::Frozen } else { FreezeSaid::FrozenAlready })
 }
 
@@ -110,14 +110,25 @@ async fn is_frozen(node: &Node, environment: Environment, what: &Freeze) -> Resu
     }
 }
 
-/// Freezes, or freezes again for another reason, however much is frozen. Returns `false` where this person froze it already
-/// for this reason.
+/// Freezes, or freezes again for another reason, however much is frozen and whatever the person did before. Returns `false`
+/// where this person froze it already for this reason.
 pub(super) async fn freeze_anyway(
     node: &Node,
     environment: Environment,
     what: &Freeze,
     person: &Owner,
     reason: &str,
+) -> Result<bool, StoreFault> {
+    freeze_or_add(node, environment, what, (person, reason), false).await
+}
+
+/// A freeze is always made. `is_bounded` takes a further reason for what is frozen already from the person's room for entries.
+async fn freeze_or_add(
+    node: &Node,
+    environment: Environment,
+    what: &Freeze,
+    (person, reason): (&Owner, &str),
+    is_bounded: bool,
 ) -> Result<bool, StoreFault> {
     node.takes_acts(environment)?;
     let mut retry = Retry::default();
@@ -138,7 +149,11 @@ pub(super) async fn freeze_anyway(
             }
         };
         let Some(commit) = commit else { return Ok(false) };
-        if node.commit(commit).await?.is_some() {
+        let committed = match &standing {
+            Some(_) if is_bounded => node.commit_act(person, commit).await?,
+            _ => node.commit(commit).await?,
+        };
+        if committed.is_some() {
             return Ok(true);
         }
         retry.conflict().await?;
@@ -204,7 +219,7 @@ pub async fn unfreeze(
             match joint.not_counting(own_word).say(before.as_ref(), word, terms, guards.collect(), &node.id) {
                 JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
                 JointStep::First(commit) => {
-                    if node.commit(commit).await?.is_some() {
+                    if node.commit_act(person, commit).await?.is_some() {
                         return Ok(LiftSaid::Once);
                     }
                     retry.conflict().await?;
@@ -235,7 +250,7 @@ pub async fn unfreeze(
                 record.map(|record| correction_of(&record).map(|micros| (record.version, micros))).transpose()?;
             commit.steps.extend(ClockCorrection::followed(environment, before));
         }
-        let lifted = node.commit(commit).await;
+        let lifted = node.commit_act(person, commit).await;
         let lifted = if *what == Freeze::Restored { lifted.map_err(done_in_part) } else { lifted };
         if lifted?.is_some() {
             return Ok(LiftSaid::Lifted);

@@ -196,7 +196,7 @@ impl Node {
             let first = first.as_ref().map(|(version, word)| (*version, word));
             let unknown_behind = self.awaited(environment).await?.get(&sender.node).copied();
             let commit = claim::say_gone(environment, sender, (person, reason), first, unknown_behind, &self.id);
-            if self.commit(commit).await?.is_some() {
+            if self.commit_act(person, commit).await?.is_some() {
                 return Ok(if first.is_some() { GoneSaid::Gone } else { GoneSaid::Once });
             }
             retry.conflict().await?;

@@ -6,7 +6,7 @@
 use super::Node;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, Content, Number, Receipt, Step, StoreFault};
-use crate::stations::claim::{Forgotten, Freeze};
+use crate::stations::claim::{Forgotten, Freeze, Owner};
 
 impl Node {
     /// Returns the guard of what a person does, who must not lose it with a rebuild: fails while the store waits for
@@ -57,5 +57,16 @@ impl Node {
         let guard = self.lasting(commit.environment).await?;
         commit.steps.push(guard);
         self.commit(commit).await
+    }
+
+    /// The same, within the hourly room of a person.
+    pub(super) async fn commit_lasting_act(
+        &self,
+        person: &Owner,
+        mut commit: Commit,
+    ) -> Result<Option<Receipt>, StoreFault> {
+        let guard = self.lasting(commit.environment).await?;
+        commit.steps.push(guard);
+        self.commit_act(person, commit).await
     }
 }

@@ -7,7 +7,7 @@
 //! | `facts`, `in_force`, `candidate`, `hindsight`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits and what it would have changed, rate limits |
 //! | `activations`, `stored_policies`, `succession`, `kept_archives` | the set and the contract that the store names, by what signatures it is believed, and that every beginning guards it |
 //! | `holds`, `approve`, `sign_act`, `stand_ins`, `freezes`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
-//! | `entry_room` | room for audit entries, for callers and environments |
+//! | `entry_room` | room for audit entries, for callers, people and environments |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `record_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
@@ -87,7 +87,7 @@ pub use activations::Activations;
 pub use candidate::Candidate;
 pub use clock_watch::ClockWatch;
 pub use contradictions::Contradictions;
-pub use entry_room::JournalRoom;
+pub use entry_room::{JournalBounds, JournalRoom};
 pub use exchange::{Exchange, tell_decided};
 pub use fact_cache::FactCache;
 pub use fresh_outcomes::FreshOutcomes;

@@ -158,7 +158,7 @@ pub async fn resolve(
             Resolution::Joint(word) => say_jointly(node, policies, here, said, word).await?,
             Resolution::Executed(shown) => say_executed(node, (catalog, policies), here, said, shown).await?,
         };
-        if node.commit_lasting(commit).await?.is_some() {
+        if node.commit_lasting_act(person, commit).await?.is_some() {
             node.metrics.claim_settled(key.environment.as_str(), word_of(resolved));
             return Ok(resolved);
         }

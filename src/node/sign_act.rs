@@ -53,7 +53,7 @@ pub async fn ask(
     let (nonce, policy) = (base64url::encoded(&nonce), policies.version().to_owned());
     let challenge = ActChallenge { person: person.clone(), act, nonce, policy };
     let statement = challenge.statement(environment, signing);
-    if node.commit_lasting(challenge.record(environment, &node.id)).await?.is_none() {
+    if node.commit_lasting_act(person, challenge.record(environment, &node.id)).await?.is_none() {
         return Err(UnsignedAct::Store(StoreFault::Away("the challenge was not recorded".to_owned())));
     }
     Ok(AskedSignature { nonce: challenge.nonce, statement, rp_id: signing.rp_id.clone(), credentials })

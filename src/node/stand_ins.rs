@@ -54,7 +54,7 @@ pub async fn name(
             reason: reason.to_owned(),
         };
         let commit = before.name(named.clone(), now, environment, &node.id).map_err(StandInActError::Invalid)?;
-        if node.commit_lasting(commit).await?.is_some() {
+        if node.commit_lasting_act(member, commit).await?.is_some() {
             node.changes.happened();
             return Ok(named);
         }

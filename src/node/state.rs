@@ -332,6 +332,10 @@ impl Node {
     }
 
     pub fn told_of(&self, fault: &StoreFault) {
+        // This is a refusal, and no fault.
+        if matches!(fault, StoreFault::NoRoomForEntry { .. }) {
+            return;
+        }
         // The watch of the store reports that it is away, once.
         if matches!(fault, StoreFault::Away(_)) && self.watched.is_away() {
             return tracing::debug!(%fault, "the store failed");

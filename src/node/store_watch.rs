@@ -374,6 +374,6 @@ async fn stops_of(node: &Node, environment: Environment) -> Result<FrozenIndex, 
 fn text(fault: &StoreFault) -> String {
     match fault {
         StoreFault::Away(why) | StoreFault::InDoubt(why) | StoreFault::Broken(why) => why.clone(),
-        StoreFault::AwaitsJournals | StoreFault::FencedOff => fault.to_string(),
+        StoreFault::AwaitsJournals | StoreFault::FencedOff | StoreFault::NoRoomForEntry { .. } => fault.to_string(),
     }
 }

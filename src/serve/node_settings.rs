@@ -4,7 +4,7 @@ use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{AuditSettings, Checkpoints, SigningKey};
 use crate::config::{Config, LongestWrite, QuietTime, TimeoutsConfig, WebhookConfig};
 use crate::ledger::Keep;
-use crate::node::{ClockWatch, JournalRoom, Outlets};
+use crate::node::{ClockWatch, JournalBounds, JournalRoom, Outlets};
 use crate::notify::Outlet;
 use crate::stations::claim::Terms;
 use crate::stations::hold::HoldRoom;
@@ -51,7 +51,9 @@ pub(super) fn entry_room(config: &Config) -> JournalRoom {
     let folders = vec![config.audit.folder.clone(), config.store.folder.clone()];
     // Twice what may wait at a time.
     let held_bytes = config.limits.holds_bytes.saturating_mul(2);
-    JournalRoom::new(config.limits.refusals, held_bytes, folders, u64::try_from(kept).unwrap_or(u64::MAX))
+    let acts = config.console.as_ref().map_or(0, |console| console.entries_per_hour);
+    let most = JournalBounds { refusals: config.limits.refusals, held_bytes, acts };
+    JournalRoom::new(most, folders, u64::try_from(kept).unwrap_or(u64::MAX))
 }
 
 pub(super) fn terms(config: &Config) -> Terms {

@@ -275,7 +275,7 @@ const GUARANTEES: &[Guarantee] = &[
     },
     Guarantee {
         title: "Nobody starves another",
-        promise: "Rooms, rates, streams, sessions, holds and entries of refused calls have shares by environment, caller, person and address.",
+        promise: "Rooms, rates, streams, sessions, holds, and entries of refused calls and of people's acts have shares by environment, caller, person and address.",
         assumptions: &[
             (
                 "Callers and people have addresses and tokens of their own.",
@@ -291,6 +291,9 @@ const GUARANTEES: &[Guarantee] = &[
             "hostile::rooms::two_callers_at_their_limits_leave_room_for_a_third",
             "hostile::entries::a_caller_whose_calls_are_refused_fills_only_its_share_of_the_journal",
             "hostile::entries::where_little_disk_is_free_sandbox_leaves_it_to_production",
+            "console::entries::a_person_exports_so_often_within_an_hour_and_others_still_may",
+            "console::entries::further_reasons_and_lifts_are_bounded_and_a_freeze_never",
+            "holds::entries::a_person_votes_and_remarks_so_often_and_always_withdraws_and_rejects",
             "console::crowds::one_person_signs_in_so_often_and_no_more_while_others_do",
             "console::crowds::one_person_asks_so_often_and_no_more_while_others_do",
             "console::crowds::sessions_of_all_people_are_bounded_and_those_that_ended_make_room",

@@ -27,6 +27,8 @@ pub struct ConsoleConfig {
     pub audiences: Vec<String>,
     pub sign_ins_per_minute: u64,
     pub acts_per_minute: u64,
+    /// The most audit entries of people's acts that move no money, of an environment within an hour.
+    pub entries_per_hour: usize,
     /// The exact origin that browsers use, if configured.
     pub origin: Option<String>,
     pub sessions: SessionTerms,

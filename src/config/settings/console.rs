@@ -79,6 +79,20 @@ pub(super) const SETTINGS: &[Setting] = &[
               many. Freezing has the same rate once more, for each operator alone.",
     },
     Setting {
+        name: "entries_per_hour",
+        kind: SettingKind::Number {
+            least: 2,
+            most: 1_000_000,
+            unit: "entries",
+            slot: |w| &mut w.console.entries_per_hour,
+        },
+        absent: Absent::Means("16_384"),
+        doc: "The maximum number of audit entries that people's acts leave in an environment within an hour, at this\n\
+              gate, with 8 KiB for each: exports, votes and remarks, challenges to sign, stand-ins, words on outcomes\n\
+              and gates, further reasons of a freeze, lifts. A person may have as many as stay free for the others,\n\
+              alone half of them; beyond it, 429. Freezing, rejecting, withdrawing and revoking go on.",
+    },
+    Setting {
         name: "sessions_most",
         kind: SettingKind::Number { least: 1, most: 100_000, unit: "sessions", slot: |w| &mut w.console.sessions_most },
         absent: Absent::Means("1_000"),

@@ -24,6 +24,7 @@ pub(in crate::config) struct WrittenConsole {
     pub audiences: Option<Placed<Vec<String>>>,
     pub sign_ins_per_minute: Option<Placed<usize>>,
     pub acts_per_minute: Option<Placed<usize>>,
+    pub entries_per_hour: Option<Placed<usize>>,
     pub sessions_most: Option<Placed<usize>>,
     pub remind_before: Option<Placed<Duration>>,
     pub session_idle: Option<Placed<Duration>>,
@@ -81,6 +82,7 @@ impl WrittenConsole {
             audiences,
             sign_ins_per_minute: u64::try_from(self.sign_ins_per_minute?.value).ok()?,
             acts_per_minute: u64::try_from(self.acts_per_minute?.value).ok()?,
+            entries_per_hour: self.entries_per_hour?.value,
             origin: self.public_url.map(|url| url.value),
             sessions: SessionTerms {
                 idle: self.session_idle?.value,

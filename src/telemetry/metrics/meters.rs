@@ -36,7 +36,7 @@ impl StoreMeter {
             StoreFault::InDoubt(_) => self.in_doubt.inc(),
             StoreFault::Broken(_) => self.broken.inc(),
             // The store answered: what was to be done waits.
-            StoreFault::AwaitsJournals | StoreFault::FencedOff => {}
+            StoreFault::AwaitsJournals | StoreFault::FencedOff | StoreFault::NoRoomForEntry { .. } => {}
         }
     }
 }

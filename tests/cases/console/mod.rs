@@ -6,6 +6,7 @@ mod cannot_run;
 mod commands;
 mod crowds;
 mod emergency;
+mod entries;
 mod freezing;
 mod gates;
 mod history;

@@ -26,7 +26,7 @@ use sluice::ledger::{
     Sender, Step, StoreFault, WindowKey, WindowSpan,
 };
 use sluice::node::rates::Rates;
-use sluice::node::{Activations, HoldChanges, InForce, JournalRoom, Node, OpenAttempts};
+use sluice::node::{Activations, HoldChanges, InForce, JournalBounds, JournalRoom, Node, OpenAttempts};
 use sluice::policy::{KnownNames, read_policies};
 use sluice::ports::{AuditFault, AuditSink, Clock, SendResult, Store, Upstream};
 use sluice::stations::claim::{
@@ -312,7 +312,7 @@ impl FollowWorld {
             open: OpenAttempts::default(),
             others: Arc::default(),
             terms: TERMS,
-            entries: Arc::new(JournalRoom::new(usize::MAX, usize::MAX, Vec::new(), 0)),
+            entries: Arc::new(JournalRoom::new(JournalBounds::NONE, Vec::new(), 0)),
             prefixes: Arc::default(),
             hold_room: HoldRoom { holds: 1, bytes: 1 },
             unsettled: None,

@@ -47,7 +47,7 @@ impl Enrolled {
     }
 }
 
-fn ask_to_sign(gate: &Gate, hold: &Value, who: &str) -> Answer {
+pub(super) fn ask_to_sign(gate: &Gate, hold: &Value, who: &str) -> Answer {
     let body = named(hold, "approve");
     ask(gate, "POST", &format!("holds/{}/challenge", text(hold, "id")), &approver(who), Some(body))
 }

@@ -12,7 +12,7 @@ use sluice::journey::{Egress, LateAnswers};
 use sluice::ledger::{JournalId, Keep, NodeId};
 use sluice::node::journalling::keep_bringing;
 use sluice::node::upkeep::{keep_sweeping, lapse};
-use sluice::node::{Activations, ClockWatch, HoldChanges, JournalRoom, Node, OpenAttempts};
+use sluice::node::{Activations, ClockWatch, HoldChanges, JournalBounds, JournalRoom, Node, OpenAttempts};
 use sluice::ports::Store;
 use sluice::stations::claim::Terms;
 use sluice::stations::forward::UpstreamOrigin;
@@ -79,7 +79,7 @@ pub fn model_node(
         open: OpenAttempts::default(),
         others: Arc::default(),
         terms: terms(),
-        entries: Arc::new(JournalRoom::new(usize::MAX, usize::MAX, Vec::new(), 0)),
+        entries: Arc::new(JournalRoom::new(JournalBounds::NONE, Vec::new(), 0)),
         prefixes: Arc::default(),
         hold_room: HoldRoom { holds: 1 << 20, bytes: 1 << 40 },
         unsettled: None,
