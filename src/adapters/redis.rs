@@ -258,7 +258,7 @@ impl Redis {
                 tracing::debug!(kind = ?error.kind(), "the Redis refused a command");
                 let Some(code) = error.code() else {
                     self.lose(standing);
-                    return Err(Unanswered::Lost(format!("{:?}", error.kind())));
+                    return Err(Unanswered::Lost(faults::lost(error.kind()).into_owned()));
                 };
                 if let Some(refusal) = refusal(code) {
                     self.writes(Some(refusal));

@@ -59,8 +59,10 @@ async fn bring_waiting(node: &Node, environment: Environment) -> Result<Number, 
         // The journal would wait for what is missing between them: the next look begins behind it.
         let found = waiting.len();
         waiting.truncate(connected(&waiting));
-        // In the journal it could be neither followed nor removed.
-        if let Some((at, why)) = waiting.iter().enumerate().find_map(|(at, entry)| Some((at, no_entry(entry)?))) {
+        // Others write a shared store. In the journal such an entry could be neither followed nor removed.
+        let is_shared = node.others.are_known(environment);
+        let no_entry = waiting.iter().enumerate().find_map(|(at, entry)| Some((at, unmade(entry)?)));
+        if let Some((at, why)) = no_entry.filter(|_| is_shared) {
             if at == 0 {
                 return Err(entries_are_wrong(node, environment, first_number, why));
             }
@@ -87,7 +89,7 @@ fn connected(entries: &[Outstanding]) -> usize {
 }
 
 /// Returns why no gate made an entry, if that can be told without keys.
-fn no_entry(entry: &Outstanding) -> Option<&'static str> {
+fn unmade(entry: &Outstanding) -> Option<&'static str> {
     match split_steps(&entry.entry) {
         Err(_) => Some("it is no entry"),
         Ok(split) if split.steps.is_none() => Some("it keeps no steps"),

@@ -40,7 +40,7 @@ fn long_reading_shows_how_far_it_is_on_a_terminal_alone() {
     for (words, code, last) in [
         (vec!["audit", "verify", &file], 3, ""),
         (vec!["audit", "show", &file], 1, "sluice: no matching entries\n"),
-        (vec!["audit", "export", &file], 0, "`sluice audit verify` shows where they are\n"),
+        (vec!["audit", "export", &file], 0, "the export is empty: no matching entries\n"),
         (vec!["payments", "verify", &export, "--audit", &file], 3, "the audit log has no entry of this export\n"),
     ] {
         let (status, told) = Terminal::of(80, 24).run_errors(sluice(&words));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use ::redis::ErrorKind;
 use thiserror::Error;
 
 use super::fitness::UnfitRedis;
@@ -40,6 +41,16 @@ pub enum Unanswered {
     Lost(String),
     /// The Redis answered with an error: its first word, and the rest.
     Refused(String, String),
+}
+
+/// Returns in words why an answer was lost.
+pub(super) fn lost(kind: ErrorKind) -> Cow<'static, str> {
+    match kind {
+        ErrorKind::UnexpectedReturnType => "its answer belongs to another call, or was changed on its way".into(),
+        ErrorKind::Parse => "its answer is none that a Redis gives".into(),
+        ErrorKind::Io => "the connection broke".into(),
+        kind => format!("{kind:?}").into(),
+    }
 }
 
 /// Why a Redis cannot be used at all. It does not repeat a URL, which may contain a password.
