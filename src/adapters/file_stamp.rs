@@ -1,4 +1,4 @@
-//! Detects that files have changed, without reading them.
+//! Detects that files have changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::disk_trouble::lacks_descriptors;
+use super::regular_file::read_regular_text;
 use crate::base::digest::Fingerprint;
 
 /// A stamp for each file.
@@ -15,6 +16,19 @@ pub type FileStamps = BTreeMap<PathBuf, Fingerprint>;
 /// Returns a digest of each of these files that changes when it does, when it vanishes, or when a folder gains or loses a
 /// file. Fails where no file descriptor is left, which says nothing of the files.
 pub fn stamp_each(paths: &[PathBuf]) -> io::Result<FileStamps> {
+    stamp_by(paths, stamp)
+}
+
+/// The same of what stands in each file: one that is only touched keeps its stamp.
+pub fn stamp_contents(paths: &[PathBuf]) -> io::Result<FileStamps> {
+    // A folder among them changes with the names in it.
+    stamp_by(paths, |path| match fs::metadata(path)?.is_dir() {
+        true => stamp(path),
+        false => Ok(Fingerprint::of(&[read_regular_text(path)?.as_bytes()])),
+    })
+}
+
+fn stamp_by(paths: &[PathBuf], stamp: impl Fn(&Path) -> io::Result<Fingerprint>) -> io::Result<FileStamps> {
     let stamp = |path: &PathBuf| match stamp(path) {
         Ok(stamp) => Ok((path.clone(), stamp)),
         Err(error) if lacks_descriptors(&error) => Err(error),

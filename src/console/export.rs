@@ -78,7 +78,7 @@ pub(super) async fn record(
         .with("sha256", sha256.as_str())
         .with(member, of);
     let commit = Commit { environment, node: inside.node.id.clone(), steps: Vec::new(), entry: entry.to_bytes() };
-    let receipt = match inside.node.commit_act(&asked.person.who, commit).await {
+    let receipt = match inside.node.commit_export(&asked.person.who, commit).await {
         Ok(Some(receipt)) => receipt,
         Ok(None) => return unreadable(),
         Err(fault) => return store_failed(inside, &fault),

@@ -33,9 +33,10 @@ pub struct JournalRoom {
     refusals: HourlyRoom,
     /// The bytes of held calls: they stay in the journal when the hold has ended.
     held_bytes: HourlyRoom,
-    /// The entries of people's acts that move no money, and the bytes that they leave.
-    acts: HourlyRoom,
-    act_bytes: HourlyRoom,
+    /// Of people's acts that move no money.
+    acts: ActRoom,
+    /// Of exports, which anybody may make who may look: they take nothing from those who decide.
+    exports: ActRoom,
     /// The folders that grow with each entry.
     folders: Vec<PathBuf>,
     /// The free space that is kept for production; zero where one environment alone is served.
@@ -61,6 +62,15 @@ impl JournalBounds {
 
 /// The bytes for each entry of a person's act: some have a hold with its votes.
 const ACT_BYTES: usize = 8 << 10;
+/// Exports may leave this part of what all other acts may, besides them.
+const EXPORTS_PART: usize = 4;
+
+/// The entries of people's acts, and the bytes that they leave.
+#[derive(Debug)]
+struct ActRoom {
+    entries: HourlyRoom,
+    bytes: HourlyRoom,
+}
 
 /// The room for the entry of a person's act, until it is written.
 #[derive(Debug)]
@@ -127,13 +137,37 @@ impl HourlyRoom {
     }
 }
 
+impl ActRoom {
+    fn new(most: usize) -> ActRoom {
+        let bytes = HourlyRoom::new(most.saturating_mul(ACT_BYTES));
+        ActRoom { entries: HourlyRoom::new(most), bytes }
+    }
+
+    /// Takes room for what a person's act leaves in the journal; fails where there is none.
+    fn share(&self, person: &Owner, commit: &Commit, elapsed: Duration) -> Result<ActShare, StoreFault> {
+        let environment = commit.environment;
+        let entry = self.entries.share(environment, person, 1, elapsed);
+        let bytes = self.bytes.share(environment, person, left_bytes(commit), elapsed);
+        match entry.zip(bytes) {
+            Some((entry, bytes)) => Ok(ActShare { entry, bytes }),
+            None => Err(StoreFault::NoRoomForEntry { retry_secs: self.entries.secs_left(environment, elapsed) }),
+        }
+    }
+
+    /// Counts a person's act that was done.
+    fn keep(&self, environment: Environment, person: &Owner, share: ActShare) {
+        self.entries.keep(environment, person, share.entry);
+        self.bytes.keep(environment, person, share.bytes);
+    }
+}
+
 impl JournalRoom {
     pub fn new(most: JournalBounds, folders: Vec<PathBuf>, kept_bytes: u64) -> JournalRoom {
         JournalRoom {
             refusals: HourlyRoom::new(most.refusals),
             held_bytes: HourlyRoom::new(most.held_bytes),
-            acts: HourlyRoom::new(most.acts),
-            act_bytes: HourlyRoom::new(most.acts.saturating_mul(ACT_BYTES)),
+            acts: ActRoom::new(most.acts),
+            exports: ActRoom::new((most.acts / EXPORTS_PART).max(2)),
             folders,
             kept_bytes,
             is_short: AtomicBool::new(false),
@@ -170,23 +204,6 @@ impl JournalRoom {
     /// Counts a hold that was made.
     pub fn keeps(&self, intent: &Intent, share: RoomShare<Owner>) {
         self.held_bytes.keep(intent.environment(), &Owner::of(intent.caller()), share);
-    }
-
-    /// Takes room for what a person's act leaves in the journal; fails where there is none.
-    fn share_of_act(&self, person: &Owner, commit: &Commit, elapsed: Duration) -> Result<ActShare, StoreFault> {
-        let environment = commit.environment;
-        let entry = self.acts.share(environment, person, 1, elapsed);
-        let bytes = self.act_bytes.share(environment, person, left_bytes(commit), elapsed);
-        match entry.zip(bytes) {
-            Some((entry, bytes)) => Ok(ActShare { entry, bytes }),
-            None => Err(StoreFault::NoRoomForEntry { retry_secs: self.acts.secs_left(environment, elapsed) }),
-        }
-    }
-
-    /// Counts a person's act that was done.
-    fn keeps_act(&self, environment: Environment, person: &Owner, share: ActShare) {
-        self.acts.keep(environment, person, share.entry);
-        self.act_bytes.keep(environment, person, share.bytes);
     }
 
     /// Measures the free space as long as the process lives.
@@ -234,11 +251,25 @@ impl Node {
     /// Commits what a person does and what moves no money, within the person's hourly room for entries. Acts that protect are
     /// never committed in this way. Returns `None` where a guard did not hold.
     pub async fn commit_act(&self, person: &Owner, commit: Commit) -> Result<Option<Receipt>, StoreFault> {
+        self.commit_within(&self.entries.acts, person, commit).await
+    }
+
+    /// Commits the entry of an export, within the person's hourly room for them.
+    pub async fn commit_export(&self, person: &Owner, commit: Commit) -> Result<Option<Receipt>, StoreFault> {
+        self.commit_within(&self.entries.exports, person, commit).await
+    }
+
+    async fn commit_within(
+        &self,
+        room: &ActRoom,
+        person: &Owner,
+        commit: Commit,
+    ) -> Result<Option<Receipt>, StoreFault> {
         let environment = commit.environment;
-        let share = self.entries.share_of_act(person, &commit, self.clock.elapsed())?;
+        let share = room.share(person, &commit, self.clock.elapsed())?;
         let committed = self.commit(commit).await;
         if matches!(committed, Ok(Some(_)) | Err(StoreFault::InDoubt(_))) {
-            self.entries.keeps_act(environment, person, share);
+            room.keep(environment, person, share);
         }
         committed
     }
@@ -272,8 +303,8 @@ mod tests {
             let entry = vec![b'x'; bytes].into();
             let node = crate::ledger::NodeId::parse("gate").unwrap();
             let commit = Commit { environment: Environment::Production, node, steps: Vec::new(), entry };
-            let share = room.share_of_act(&owner(who), &commit, Duration::from_secs(seconds));
-            share.map(|share| room.keeps_act(Environment::Production, &owner(who), share))
+            let share = room.acts.share(&owner(who), &commit, Duration::from_secs(seconds));
+            share.map(|share| room.acts.keep(Environment::Production, &owner(who), share))
         };
         let full = |retry_secs| Err(StoreFault::NoRoomForEntry { retry_secs });
         let room = JournalRoom::new(most, Vec::new(), 0);

@@ -1,7 +1,7 @@
 //! Decides when the files of the configuration are read again.
 //!
-//! Files that are being written, or that belong together, are read once they stand still. A file that never does is not
-//! waited for: it would stop every reload of all others.
+//! Files that are being written, or that belong together, are read once they stand still. Policies always are: half a set may
+//! lack a limit. Another file that never stands still is not waited for: it would stop every reload of all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use crate::adapters::file_stamp::{FileStamps, stamp_each};
 use crate::adapters::policies::PolicyFolder;
 
-/// A file that changed at so many checks in a row is restless: it is read while it changes, each time after so many checks.
+/// A file that changed at so many checks in a row is restless. One that has no policies is read while it changes, each time after
+/// so many checks.
 const RESTLESS: u32 = 10;
-/// The most checks for which changed files are waited for, however they change.
-const PATIENCE: u32 = 30;
 
 /// Decides when changed files are read.
 #[derive(Debug)]
@@ -26,19 +25,19 @@ pub(super) struct FileWatch {
     moves: BTreeMap<PathBuf, u32>,
     /// For how many checks changes have been waiting.
     waits: u32,
-    /// The files that are read although they change.
-    hurried: BTreeSet<PathBuf>,
+    /// The files without policies.
+    others: BTreeSet<PathBuf>,
 }
 
 impl FileWatch {
-    /// `seen`: the stamps of the files that are in use; none if they are not known.
-    pub fn new(seen: Option<FileStamps>) -> FileWatch {
+    /// `seen`: the stamps of the files that are in use; none if they are not known. `others`: those without policies.
+    pub fn new(seen: Option<FileStamps>, others: &[PathBuf]) -> FileWatch {
         let last = seen.clone().unwrap_or_default();
-        FileWatch { read: seen, last, moves: BTreeMap::new(), waits: 0, hurried: BTreeSet::new() }
+        FileWatch { read: seen, last, moves: BTreeMap::new(), waits: 0, others: others.iter().cloned().collect() }
     }
 
     /// Returns whether the files are to be read: they have changed since the last read, and not since the last check, but for
-    /// restless ones; or they have been waited for long enough.
+    /// restless ones without policies.
     pub fn is_due(&mut self, now: &FileStamps, is_asked: bool) -> bool {
         let moved = changed(&self.last, now);
         self.moves.retain(|path, _| moved.contains(path));
@@ -51,11 +50,10 @@ impl FileWatch {
             None => (now.keys().cloned().collect(), true),
         };
         self.waits = if is_unread { self.waits.saturating_add(1) } else { 0 };
-        let is_still = moved.iter().all(|path| self.is_restless(path));
-        let has_news = self.read.is_none() || unread.iter().any(|path| !self.is_restless(path));
-        let is_over = is_unread && self.waits >= PATIENCE;
-        let is_due = is_asked || is_over || (is_unread && is_still && (has_news || self.waits >= RESTLESS));
-        self.hurried = moved.into_iter().filter(|path| is_over || self.is_restless(path)).collect();
+        let is_passed = |path: &PathBuf| self.others.contains(path) && self.is_restless(path);
+        let is_still = moved.iter().all(is_passed);
+        let has_news = self.read.is_none() || !unread.iter().all(is_passed);
+        let is_due = is_asked || (is_unread && is_still && (has_news || self.waits >= RESTLESS));
         if is_due {
             (self.read, self.waits) = (Some(now.clone()), 0);
         }
@@ -67,9 +65,9 @@ impl FileWatch {
         self.moves.get(path).is_some_and(|moves| *moves >= RESTLESS)
     }
 
-    /// Returns the files that are read although they change.
-    pub fn hurried(&self) -> &BTreeSet<PathBuf> {
-        &self.hurried
+    /// Returns the files that change all the time.
+    pub fn restless(&self) -> BTreeSet<PathBuf> {
+        self.moves.keys().filter(|path| self.is_restless(path)).cloned().collect()
     }
 
     /// Forgets the last read, which was none: the files are read at the next check.
@@ -104,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_being_written_is_not_read_before_it_is_stable() {
-        let mut watch = FileWatch::new(Some(seen(&["a"])));
+        let mut watch = FileWatch::new(Some(seen(&["a"])), &[]);
         let looks = [
             ("a", false, false),
             ("a b", false, false),
@@ -132,7 +130,7 @@ mod tests {
         }
         // A read that was none, and files of which nothing is known.
         watch.forget();
-        for mut watch in [watch, FileWatch::new(None)] {
+        for mut watch in [watch, FileWatch::new(None, &[])] {
             let looks = [0; 3].map(|_| watch.is_due(&seen(&["f"]), false));
             assert_eq!(looks.iter().filter(|is_due| **is_due).count(), 1);
         }
@@ -150,24 +148,32 @@ mod tests {
     #[test]
     fn a_file_that_never_stands_still_is_read_now_and_then_and_hinders_no_other() {
         let start = seen(&["", "b", "c"]);
-        let mut watch = FileWatch::new(Some(start));
+        let mut watch = FileWatch::new(Some(start), &[PathBuf::from("a")]);
         // Beside it, two files are written one after the other, at the checks 14 and 15.
         let texts = |check: u32| {
             let written = |at: u32, text: &str| if check < at { text.to_owned() } else { format!("{text} new") };
             vec![check.to_string(), written(14, "b"), written(15, "c")]
         };
         assert_eq!(reads(&mut watch, 26, texts), [10, 16, 26]);
-        assert_eq!(watch.hurried().iter().collect::<Vec<_>>(), [&PathBuf::from("a")]);
+        assert_eq!(watch.restless().iter().collect::<Vec<_>>(), [&PathBuf::from("a")]);
         // It stands still.
         let texts = |_| ["last", "b new", "c new"].map(str::to_owned).to_vec();
         assert_eq!(reads(&mut watch, 20, texts), [2]);
-        assert!(watch.hurried().is_empty());
+        assert!(watch.restless().is_empty());
     }
 
+    /// A set that is written slowly may lack a limit until its last file is there.
     #[test]
-    fn files_that_change_in_turn_are_read_after_a_while() {
-        let mut watch = FileWatch::new(Some(seen(&["a", "b"])));
-        let texts = |check: u32| vec![(check / 2).to_string(), check.div_ceil(2).to_string()];
-        assert_eq!(reads(&mut watch, 70, texts), [PATIENCE, 2 * PATIENCE]);
+    fn policies_are_read_only_once_they_stand_still() {
+        let mut watch = FileWatch::new(Some(seen(&["a", "b"])), &[PathBuf::from("c")]);
+        let growing = |check: u32| vec![check.min(60).to_string(), "b".to_owned(), check.to_string()];
+        assert_eq!(reads(&mut watch, 60, growing), [0_u32; 0]);
+        assert_eq!(watch.restless().len(), 2);
+        let texts = |check: u32| vec!["60".to_owned(), "b".to_owned(), (60 + check).to_string()];
+        assert_eq!(reads(&mut watch, 3, texts), [1]);
+        // The files of a set that come one after the other.
+        let mut watch = FileWatch::new(Some(seen(&["a", "b"])), &[]);
+        let texts = |check: u32| vec![(check.min(50) / 2).to_string(), check.min(51).div_ceil(2).to_string()];
+        assert_eq!(reads(&mut watch, 60, texts), [52]);
     }
 }

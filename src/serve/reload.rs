@@ -2,8 +2,8 @@
 //! error, the last good state stays in use.
 //!
 //! The files are checked every second. A change is read when two checks in a row found the same state, so that files
-//! that are being written, or that belong together, are not read halfway; after SIGHUP they are read at once. A file that
-//! changes all the time is not waited for.
+//! that are being written, or that belong together, are not read halfway; after SIGHUP they are read at once. A file without
+//! policies that changes all the time is not waited for.
 //!
 //! The policies in force are those that the store names; a changed folder proposes others in their place, once. If two
 //! approvals are required, policies that are not proved to allow no more, and contracts that bind calls otherwise, wait
@@ -137,7 +137,7 @@ impl Reload {
         if let Some(found) = self.unbegun.take() {
             self.begin_now(found).await;
         }
-        let (mut watch, mut late) = (FileWatch::new(seen), LateRead::default());
+        let (mut watch, mut late) = (FileWatch::new(seen, &self.files), LateRead::default());
         loop {
             let is_asked = tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => false,
@@ -159,7 +159,7 @@ impl Reload {
             }
             self.consider().await;
             self.trouble.end_of_look();
-            self.told.restless(watch.hurried());
+            self.told.restless(&watch.restless());
         }
     }
 

@@ -75,7 +75,7 @@ impl ToldReadings {
         self.unchanged = texts;
     }
 
-    /// Tells of files that are read although they change, once until others do, or until they have stood still for a while.
+    /// Tells of files that change all the time, once until others do, or until they have stood still for a while.
     pub fn restless(&mut self, files: &BTreeSet<PathBuf>) {
         self.calm = if files.is_empty() { self.calm.saturating_add(1) } else { 0 };
         if self.calm >= OVER && !std::mem::take(&mut self.restless).is_empty() {
@@ -89,8 +89,8 @@ impl ToldReadings {
         tracing::warn!(
             files = files.join(", "),
             remedy = "write a file only when its content changes, under another name first, and then rename it",
-            "files of the configuration or of the policies change all the time: the gate reads them while they \
-             change, every ten seconds"
+            "files of the configuration or of the policies change all the time: policies are read only once they stand \
+             still, or after SIGHUP; other files are read while they change, every ten seconds"
         );
     }
 }

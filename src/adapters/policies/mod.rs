@@ -12,7 +12,7 @@ pub use archive::{Archive, FollowedSets, Proposed};
 use jiff::Timestamp;
 
 use super::disk_trouble::lacks_descriptors;
-use super::file_stamp::{FileStamps, missing, stamp_each};
+use super::file_stamp::{FileStamps, missing, stamp_contents};
 use super::regular_file::read_regular_text;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
@@ -141,10 +141,10 @@ impl PolicyFolder {
         look(&KnownNames { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
     }
 
-    /// Returns a stamp of each file, without reading any; of the folder, if it cannot be read.
+    /// Returns a stamp of the content of each file, which touching it does not change; of the folder, if it cannot be read.
     pub fn stamps(&self) -> io::Result<FileStamps> {
         match files(&self.folder) {
-            Ok(files) => stamp_each(&files),
+            Ok(files) => stamp_contents(&files),
             Err(error) if lacks_descriptors(&error) => Err(error),
             Err(_) => Ok(FileStamps::from([(self.folder.clone(), missing())])),
         }

@@ -88,9 +88,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
         absent: Absent::Means("16_384"),
         doc: "The maximum number of audit entries that people's acts leave in an environment within an hour, at this\n\
-              gate, with 8 KiB for each: exports, votes and remarks, challenges to sign, stand-ins, words on outcomes\n\
-              and gates, further reasons of a freeze, lifts. A person may have as many as stay free for the others,\n\
-              alone half of them; beyond it, 429. Freezing, rejecting, withdrawing and revoking go on.",
+              gate, with 8 KiB for each: votes and remarks, challenges to sign, stand-ins, words on outcomes and\n\
+              gates, further reasons of a freeze, lifts. Exports have a fourth as many besides. A person may have as\n\
+              many as stay free for the others, alone half of them; beyond it, 429. Freezing, rejecting, withdrawing\n\
+              and revoking go on.",
     },
     Setting {
         name: "sessions_most",

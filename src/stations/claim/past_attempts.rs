@@ -68,14 +68,14 @@ word_enum! {
     }
 }
 
-/// Adds an attempt as the latest.
+/// Adds an attempt as the latest. The earliest one always stays: no record that is older than it is one of the call.
 pub(super) fn with_latest(attempts: &[PastAttempt], latest: PastAttempt) -> Vec<PastAttempt> {
     let mut all: Vec<PastAttempt> = attempts.iter().cloned().chain([latest]).collect();
     if all.len() > MAX_KEPT
-        && let Some(proved) = all.iter().position(|attempt| attempt.end.is_proved_not_executed())
-        && proved.saturating_add(1) < all.len()
+        && let Some(at) = all.iter().skip(1).position(|attempt| attempt.end.is_proved_not_executed())
+        && at.saturating_add(2) < all.len()
     {
-        all.remove(proved);
+        all.remove(at.saturating_add(1));
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ISSUER, PEOPLE, ask, audited, console, operator, say_lift, token_of, told};
+use super::{ISSUER, PEOPLE, ask, audited, console, freeze, operator, say_lift, token_of, told};
 use crate::support::{Answer, Gate, Setup, Upstream};
 
 fn limited() -> (u16, String) {
@@ -26,8 +26,8 @@ fn caller(subject: &str) -> Value {
 #[test]
 fn a_person_exports_so_often_within_an_hour_and_others_still_may() {
     let (upstream, sandbox) = (Upstream::start(), Upstream::start());
-    // A person alone may leave 2 of 4 entries, a second one then 1.
-    let setup = console(Setup::of(&upstream).sandbox(&sandbox)).set_raw("console", "entries_per_hour", "4");
+    // Exports may leave a fourth: a person alone 2 of 4 entries, a second one then 1.
+    let setup = console(Setup::of(&upstream).sandbox(&sandbox)).set_raw("console", "entries_per_hour", "16");
     let gate = setup.start().ready();
     let nobody = || json!({"environment": "production", "text": "nobody-has-this"});
     assert_eq!(["vera", "vera"].map(|who| export(&gate, who, nobody()).status), [200, 200]);
@@ -39,6 +39,9 @@ fn a_person_exports_so_often_within_an_hour_and_others_still_may() {
     let in_sandbox = json!({"environment": "sandbox"});
     assert_eq!(export(&gate, "vera", in_sandbox).status, 200, "the sandbox has its own room");
     assert_eq!(ask(&gate, "GET", "payments", &token_of(PEOPLE, "vera", &["viewer"]), None).status, 200);
+    // What others decide has room.
+    assert_eq!(freeze(&gate, caller("one")).status, 201);
+    assert_eq!(say_lift(&gate, caller("one"), "ops-2").status, 202);
 }
 
 #[test]
