@@ -322,7 +322,7 @@ impl Redis {
             NotConnected::Error(kind) if was_up => tracing::warn!(kind, "the Redis cannot be reached"),
             NotConnected::Closing | NotConnected::Error(_) => {}
         }
-        // It is not known any more.
+        // The refusal is not known any more.
         self.refusal.send_replace(None);
     }
 

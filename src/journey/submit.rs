@@ -228,7 +228,7 @@ async fn decided(
                 intent = back;
             }
             Err(Withdrawn { why: NotBegun::Claimed(record, now), intent: Some(back) }) => {
-                // It was not executed, as upstream or two people said: it is decided on by today's rules, and may be sent again.
+                // The call was not executed, as upstream or two people said: it is decided on by today's rules, and may be sent again.
                 match Absence::of(&back, &record) {
                     Some(absence) => again = Some(absence),
                     None => return Err((NotBegun::Claimed(record, now), earlier)),

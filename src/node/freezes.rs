@@ -29,7 +29,7 @@ pub struct StandingFreeze {
 /// The freezes of an environment.
 #[derive(Clone, Debug)]
 pub struct FreezeList {
-    /// Those of callers come last, each kind by time.
+    /// The freezes; those of callers come last, each kind by time.
     pub freezes: Vec<StandingFreeze>,
     /// Whether there are more, of callers.
     pub has_more: bool,
@@ -49,7 +49,7 @@ pub async fn frozen(node: &Node, environment: Environment) -> Result<FreezeList,
         match standing(node, environment, freeze.clone()).await? {
             Some(standing) => all.push(standing),
             None if node.store.member(environment, Index::Frozen, &name).await?.is_none() => {}
-            // It may have been lifted and made again meanwhile; else the list would lack a freeze.
+            // The freeze may have been lifted and made again meanwhile; else the list would lack a freeze.
             None => all.push(standing(node, environment, freeze).await?.ok_or_else(|| {
                 StoreFault::Broken("the index of freezes has one whose record is not there".to_owned())
             })?),
@@ -82,7 +82,7 @@ pub enum FreezeSaid {
     Frozen,
     /// This person froze it already for this reason.
     FrozenAlready,
-    /// So many callers are frozen that there is no room for another.
+    /// No room for another caller: so many are frozen.
     TooMany,
 }
 
@@ -104,7 +104,7 @@ pub async fn freeze(
 
 async fn is_frozen(node: &Node, environment: Environment, what: &Freeze) -> Result<bool, StoreFault> {
     match node.store.read(&what.key(environment)).await {
-        // What cannot be read freezes all the same.
+        // A freeze that cannot be read stands all the same.
         Err(StoreFault::Broken(_)) => Ok(true),
         read => Ok(read?.0.is_some()),
     }
@@ -134,7 +134,7 @@ async fn freeze_or_add(
     let mut retry = Retry::default();
     loop {
         let (standing, _) = match node.store.read(&what.key(environment)).await {
-            // What cannot be read freezes all the same.
+            // A freeze that cannot be read stands all the same.
             Err(StoreFault::Broken(_)) => return Ok(false),
             read => read?,
         };

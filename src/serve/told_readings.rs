@@ -9,7 +9,7 @@ use crate::base::finding::Finding;
 /// After so many checks without a file that changes all the time, such files are over.
 const OVER: u32 = 60;
 
-/// What people were told of the last readings.
+/// The findings of the last readings, as people were told of them.
 #[derive(Debug, Default)]
 pub(super) struct ToldReadings {
     findings: BTreeSet<String>,

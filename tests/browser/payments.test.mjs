@@ -281,7 +281,7 @@ test("the overview sums each operation of today, 7 and 30 days, and says while i
   assert.deepEqual(await cells("createSwap"), ["5.00 USD", "25.00 USD", "25.00 USD"]);
   assert.deepEqual(await cells("createOfframp"), ["0.00 USD", "300.00 USD", "4,300.00 USD"]);
   await card.getByText("So far: the gate still reads older payments.").waitFor();
-  // It asks again by itself. A response that is being altered is awaited.
+  // The page asks again by itself. A response that is being altered is awaited.
   await page.unrouteAll({ behavior: "wait" });
   await card.getByText("So far").waitFor({ state: "detached" });
   await card.getByText("2,530.75 USD").first().waitFor();

@@ -25,7 +25,7 @@ const FOLLOWED: &str = "followed.";
 const FORMAT: u64 = 1;
 /// Why a note says nothing.
 const NO_VERSION: &str = "it names no version";
-/// What it takes to go on without each of these files.
+/// The steps by which a gate goes on without each of these files.
 const WITHOUT_IN_FORCE: &str = "it says which policies ran here last; remove it, and start again: until the store names the policies in \
                                 force, those of the folder decide on reads";
 const WITHOUT_PROPOSED: &str = "it says which policies this gate's folder proposed last; remove it, and start again: a change of the folder \

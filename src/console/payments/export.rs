@@ -82,7 +82,7 @@ impl ExportQuery {
     }
 }
 
-/// What an export takes out of the book, so that others can read the book while it is written.
+/// The rows that an export takes out of the book, so that others can read the book while it is written.
 struct FoundRows {
     since: Value,
     rows: RowsOf,

@@ -48,7 +48,7 @@ pub enum ClaimStatus {
     InDoubt,
     /// Two people said that nobody will ever know its outcome.
     Abandoned,
-    /// It was not executed, as upstream or two people said: the same call may be sent again.
+    /// The call was not executed, as upstream or two people said: the same call may be sent again.
     Absent(Earlier),
     /// The requestId was used; its answer is no longer stored.
     Spent,

@@ -39,7 +39,7 @@ fn a_person_exports_so_often_within_an_hour_and_others_still_may() {
     let in_sandbox = json!({"environment": "sandbox"});
     assert_eq!(export(&gate, "vera", in_sandbox).status, 200, "the sandbox has its own room");
     assert_eq!(ask(&gate, "GET", "payments", &token_of(PEOPLE, "vera", &["viewer"]), None).status, 200);
-    // What others decide has room.
+    // The decisions of others have room.
     assert_eq!(freeze(&gate, caller("one")).status, 201);
     assert_eq!(say_lift(&gate, caller("one"), "ops-2").status, 202);
 }
