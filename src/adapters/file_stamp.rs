@@ -24,8 +24,13 @@ pub fn stamp_contents(paths: &[PathBuf]) -> io::Result<FileStamps> {
     // A folder among them changes with the names in it.
     stamp_by(paths, |path| match fs::metadata(path)?.is_dir() {
         true => stamp(path),
-        false => Ok(Fingerprint::of(&[read_regular_text(path)?.as_bytes()])),
+        false => Ok(stamp_of_text(&read_regular_text(path)?)),
     })
+}
+
+/// Returns the stamp of a file with this content.
+pub fn stamp_of_text(text: &str) -> Fingerprint {
+    Fingerprint::of(&[text.as_bytes()])
 }
 
 fn stamp_by(paths: &[PathBuf], stamp: impl Fn(&Path) -> io::Result<Fingerprint>) -> io::Result<FileStamps> {

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::adapters::file_stamp::{FileStamps, stamp_each};
-use crate::adapters::policies::PolicyFolder;
+use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 
 /// A file that changed at so many checks in a row is restless. One that has no policies is read while it changes, each time after
 /// so many checks.
@@ -70,6 +70,16 @@ impl FileWatch {
         self.moves.keys().filter(|path| self.is_restless(path)).cloned().collect()
     }
 
+    /// Notes the policies that were read, which are others than those of the stamps if they changed in between, and the
+    /// files without policies.
+    pub fn were_read(&mut self, policies: FileStamps, others: &[PathBuf]) {
+        self.others = others.iter().cloned().collect();
+        if let Some(read) = &mut self.read {
+            read.retain(|path, _| self.others.contains(path));
+            read.extend(policies);
+        }
+    }
+
     /// Forgets the last read, which was none: the files are read at the next check.
     pub fn forget(&mut self) {
         self.read = None;
@@ -87,6 +97,12 @@ pub(super) fn stamp_files(folder: &PolicyFolder, files: &[PathBuf]) -> io::Resul
     let mut stamps = folder.stamps()?;
     stamps.extend(stamp_each(files)?);
     Ok(stamps)
+}
+
+/// Returns the stamps of the files that a start has read; none where no file descriptor is left.
+pub(super) fn stamps_at_start(folder: &PolicyFolder, set: &LoadedPolicies, files: &[PathBuf]) -> Option<FileStamps> {
+    let others = stamp_each(files).ok()?;
+    Some(folder.stamps_of(set).into_iter().chain(others).collect())
 }
 
 #[cfg(test)]
@@ -134,6 +150,24 @@ mod tests {
             let looks = [0; 3].map(|_| watch.is_due(&seen(&["f"]), false));
             assert_eq!(looks.iter().filter(|is_due| **is_due).count(), 1);
         }
+    }
+
+    /// Their stamps say one content, another one is read, and then they are as before.
+    #[test]
+    fn policies_that_change_between_their_stamps_and_the_read_are_read_again() {
+        let others = [PathBuf::from("b")];
+        let mut watch = FileWatch::new(Some(seen(&["strict", "key"])), &others);
+        assert!(watch.is_due(&seen(&["strict", "key"]), true));
+        watch.were_read(seen(&["loose"]), &others);
+        assert!(watch.is_due(&seen(&["strict", "key"]), false));
+        watch.were_read(seen(&["strict"]), &others);
+        assert!(!watch.is_due(&seen(&["strict", "key"]), false));
+        // Policies and other files that the configuration names since.
+        watch.were_read(seen(&["", "", "", "new"]), &[PathBuf::from("b"), PathBuf::from("c")]);
+        let now = seen(&["", "key", "other", "new"]);
+        assert!(watch.is_due(&now, true));
+        watch.were_read(seen(&["", "", "", "new"]), &[PathBuf::from("b"), PathBuf::from("c")]);
+        assert!(!watch.is_due(&now, false));
     }
 
     /// The checks at which files are read, of so many.

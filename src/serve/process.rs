@@ -115,6 +115,7 @@ impl Process {
         let StartInputs { read, read_again, mut handed, supervisor } = given;
         let StartConfig { config, written, folder, policies: loaded, files } = read;
         let config = &config;
+        let seen = file_watch::stamps_at_start(&folder, &loaded, &files);
         // An address that is in use fails the start before anything else is touched. New connections wait from now on.
         let sockets = Sockets::bind(config, &mut handed)?;
         let fitted = FittedLimits::of_process(config)?;
@@ -158,7 +159,6 @@ impl Process {
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
         let archive = Archive::beside(&config.audit.folder, &config.store.node);
-        let seen = file_watch::stamp_files(&folder, &files).ok();
         let running = start_policies(&folder, &loaded, &archive).map_err(StartError::Policies)?;
         let LoadedPolicies { catalog, policies, .. } = running.clone();
         let rates = rates(config, &policies, &metrics, redis.as_ref());

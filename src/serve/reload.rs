@@ -146,7 +146,7 @@ impl Reload {
             // A write during the read is another change, found by the next check.
             let is_asked = is_asked || late.has_ended();
             let reloaded = match self.stamp().await {
-                Ok(now) if watch.is_due(&now, is_asked) => self.reload_now(&mut late, is_asked).await,
+                Ok(now) if watch.is_due(&now, is_asked) => self.reload_now((&mut watch, &mut late), is_asked).await,
                 Err(error) if !is_asked => {
                     self.trouble.tell(&error);
                     Ok(())
@@ -168,12 +168,18 @@ impl Reload {
         tokio::task::spawn_blocking(move || stamp_files(&folder, &files)).await.map_err(io::Error::other)?
     }
 
-    async fn reload_now(&mut self, late: &mut LateRead, is_asked: bool) -> io::Result<()> {
+    /// Returns a stamp of each policy file that every write changes.
+    async fn stamp_writes(&self) -> io::Result<FileStamps> {
+        let folder = self.folder.clone();
+        tokio::task::spawn_blocking(move || folder.stamps_of_writes()).await.map_err(io::Error::other)?
+    }
+
+    async fn reload_now(&mut self, reads: (&mut FileWatch, &mut LateRead), is_asked: bool) -> io::Result<()> {
         if is_asked {
             self.told.tell_all();
         }
         self.supervisor.reloading();
-        let reloaded = self.reload(late).await;
+        let reloaded = self.reload(reads).await;
         self.supervisor.ready();
         if is_asked {
             self.reloadable.reload_files().await;
@@ -182,13 +188,21 @@ impl Reload {
     }
 
     /// Reads all files; fails where no file descriptor was left, so that what could not be read says nothing.
-    async fn reload(&mut self, late: &mut LateRead) -> io::Result<()> {
+    async fn reload(&mut self, (watch, late): (&mut FileWatch, &mut LateRead)) -> io::Result<()> {
         let ReadAgain(read) = self.read_again.clone();
+        let before = self.stamp_writes().await?;
         match late.read_within(READ_DEADLINE, move || read()).await {
-            Ok(read) => self.apply(read).await,
+            Ok(read) => {
+                watch.were_read(read.folder.stamps_of(&read.policies), &read.files);
+                self.apply(read).await;
+            }
             Err(findings) => {
                 has_descriptors()?;
                 self.keep_current_state(&findings);
+                // Files that were being written are read again: what is wrong may be right meanwhile.
+                if self.stamp_writes().await? != before {
+                    watch.forget();
+                }
             }
         }
         Ok(())

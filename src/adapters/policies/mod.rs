@@ -12,7 +12,7 @@ pub use archive::{Archive, FollowedSets, Proposed};
 use jiff::Timestamp;
 
 use super::disk_trouble::lacks_descriptors;
-use super::file_stamp::{FileStamps, missing, stamp_contents};
+use super::file_stamp::{FileStamps, missing, stamp_contents, stamp_each, stamp_of_text};
 use super::regular_file::read_regular_text;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
@@ -146,13 +146,29 @@ impl PolicyFolder {
             Err(_) => Ok(FileStamps::from([(self.folder.clone(), missing())])),
         }
     }
+
+    /// Returns the stamps of the files with the content that was read, which may have changed since.
+    pub fn stamps_of(&self, set: &LoadedPolicies) -> FileStamps {
+        set.texts.iter().map(|(name, text)| (self.folder.join(name), stamp_of_text(text))).collect()
+    }
+
+    /// Returns a stamp of each file that also touching it changes: no write between two of them goes unnoticed.
+    pub fn stamps_of_writes(&self) -> io::Result<FileStamps> {
+        match files(&self.folder) {
+            Ok(files) => stamp_each(&files),
+            Err(error) if lacks_descriptors(&error) => Err(error),
+            Err(_) => Ok(FileStamps::new()),
+        }
+    }
 }
 
 /// Returns the name and the text of every TOML file in a folder, sorted by name.
 pub fn texts(folder: &Path) -> Result<Vec<PolicyText>, Vec<Finding>> {
     let mut bytes = 0_usize;
     let text = |path: PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()).map(str::to_owned) else {
+            return Err(io::Error::other(format!("the file name `{}` is not UTF-8", path.display())));
+        };
         let text = read_regular_text(&path);
         let text = text.map_err(|error| io::Error::new(error.kind(), format!("`{name}`: {error}")))?;
         bytes = bytes.saturating_add(text.len());
