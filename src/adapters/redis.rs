@@ -242,7 +242,7 @@ impl Redis {
     fn standing(&self) -> Result<Arc<ConnectionStanding>, Unanswered> {
         let away = || match self.obstacle.load().as_deref() {
             Some(obstacle) => Cow::Owned(obstacle.to_string()),
-            None => Cow::Borrowed("it is away"),
+            None => Cow::Borrowed("its connection was lost, and is made anew"),
         };
         self.current.load_full().ok_or_else(|| Unanswered::Away(away()))
     }
@@ -319,7 +319,7 @@ impl Redis {
                 return;
             }
             NotConnected::Closing if is_new => tracing::warn!(why = faults::CLOSING, "the Redis cannot be reached"),
-            NotConnected::Error(kind) if was_up => tracing::warn!(kind, "the Redis cannot be reached"),
+            NotConnected::Error(why) if was_up || is_new => tracing::warn!(why, "the Redis cannot be reached"),
             NotConnected::Closing | NotConnected::Error(_) => {}
         }
         // The refusal is not known any more.

@@ -34,6 +34,6 @@ pub(super) async fn own_read(
     }
     match sent {
         Sent::Answered { status: 200, body: AnswerBody::Complete(body), .. } => Some(body),
-        Sent::Answered { .. } | Sent::Lost(_) | Sent::NotWritten => None,
+        Sent::Answered { .. } | Sent::Lost(_) | Sent::NotWritten | Sent::TooLate => None,
     }
 }

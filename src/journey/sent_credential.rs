@@ -55,7 +55,10 @@ impl SentCredential {
     pub fn is_in_answer(&self, sent: &Sent) -> bool {
         match sent {
             Sent::Answered { body: AnswerBody::Complete(body), .. } => self.is_in(body),
-            Sent::Answered { body: AnswerBody::Incomplete(_), .. } | Sent::Lost(_) | Sent::NotWritten => false,
+            Sent::Answered { body: AnswerBody::Incomplete(_), .. }
+            | Sent::Lost(_)
+            | Sent::NotWritten
+            | Sent::TooLate => false,
         }
     }
 

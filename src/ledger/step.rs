@@ -271,6 +271,10 @@ pub enum WindowSpan {
 }
 
 impl WindowSpan {
+    /// From the first time to the last one. Every store can write both exactly.
+    pub const ALWAYS: WindowSpan =
+        WindowSpan::Fixed { from: StoreTime::of_micros(0), to: StoreTime::of_micros((1 << 53) - 1) };
+
     /// Returns whether what was reserved at a time may still count at a later one.
     pub fn still_counts(self, reserved: StoreTime, now: StoreTime) -> bool {
         match self {

@@ -1,7 +1,8 @@
-//! Compares the indexes of a Redis with those that this gate's journal has.
+//! Compares the indexes of a Redis, and its list of windows, with those that this gate's journal has.
 //!
 //! A member holds no content, so nothing proves it: somebody who writes the store can plant one, or remove one, and a hold or
-//! a doubt would be found by nobody. A member that differs is reported like a commit that contradicts the journal.
+//! a doubt would be found by nobody. A member that differs is reported like a commit that contradicts the journal; so is a
+//! window that counts and is not in the list, for people would be told that nothing of its limit is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,12 +10,12 @@ use std::time::Duration;
 use super::Node;
 use super::membership::{Membership, POLL_INTERVAL};
 use crate::base::ids::Environment;
-use crate::ledger::{Index, Number, StoreFault};
+use crate::ledger::{Index, Number, StoreFault, WindowKey, WindowSpan};
 use crate::ports::Store as _;
 
 /// The pause between two comparisons.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
-/// An index with more members is not compared.
+/// An index with more members is not compared, nor are more windows.
 const MAX_MEMBERS: usize = 4_096;
 /// How long the journal may take to have what the store has.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -33,8 +34,32 @@ impl Membership {
                         tracing::debug!(%environment, %fault, "an index cannot be compared with the journal");
                     }
                 }
+                if let Err(fault) = self.compare_windows(node, *environment).await {
+                    tracing::debug!(%environment, %fault, "the windows cannot be compared with the journal");
+                }
             }
         }
+    }
+
+    /// Finds windows that count and that the store does not list.
+    async fn compare_windows(&self, node: &Node, environment: Environment) -> Result<(), StoreFault> {
+        let known = self.replica.windows(environment, MAX_MEMBERS)?;
+        let listed = self.store.windows(environment, None, MAX_MEMBERS).await?;
+        if listed.len() == MAX_MEMBERS {
+            return Ok(());
+        }
+        let listed: BTreeSet<WindowKey> = listed.into_iter().collect();
+        for window in known.into_iter().filter(|window| !listed.contains(window)) {
+            // Since the list was read, it may have been opened; a window without reservations is in no list.
+            let counts = self.store.used(environment, &window, WindowSpan::ALWAYS).await? > 0;
+            let listed = self.store.windows(environment, Some(&window.limit), MAX_MEMBERS).await?;
+            let is_lost = counts && listed.len() < MAX_MEMBERS && !listed.contains(&window);
+            if is_lost && self.store.used(environment, &window, WindowSpan::ALWAYS).await? > 0 {
+                let why = format!("a window of the limit `{}` was removed from the list of windows", window.limit);
+                node.contradicted(environment, None, &why);
+            }
+        }
+        Ok(())
     }
 
     async fn compare_index(&self, node: &Node, environment: Environment, index: Index) -> Result<(), StoreFault> {

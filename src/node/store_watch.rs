@@ -82,7 +82,8 @@ enum StoreCondition {
     Unknown,
     Up,
     Refuses(WriteRefusal),
-    Away(String),
+    /// Why, and of which environment, if others can be used.
+    Away(String, Option<Environment>),
 }
 
 word_enum! {
@@ -184,7 +185,7 @@ impl StoreWatch {
 
     /// Whether the last look found that the store is away, or refuses writes.
     pub fn is_away(&self) -> bool {
-        matches!(self.seen.load().state, StoreCondition::Refuses(_) | StoreCondition::Away(_))
+        matches!(self.seen.load().state, StoreCondition::Refuses(_) | StoreCondition::Away(..))
     }
 
     /// Returns why the store refuses writes, if it does.
@@ -206,13 +207,13 @@ impl StoreWatch {
     pub fn stops(&self) -> Vec<MoneyStop> {
         let seen = self.seen.load();
         let stop = |reason, text: String| MoneyStop { reason, environment: None, text, since: None };
-        let away = |why: &str| stop(StopReason::StoreAway, format!("the store is away: {why}"));
+        let away = |why: &str| stop(StopReason::StoreAway, format!("the store cannot be used: {why}"));
         let mut stops = match &seen.state {
             StoreCondition::Refuses(refusal) => {
                 let text = format!("the store refuses writes: {}", refusal.explanation());
                 vec![stop(StopReason::StoreRefusesWrites, text)]
             }
-            StoreCondition::Away(why) => vec![away(why)],
+            StoreCondition::Away(why, environment) => vec![MoneyStop { environment: *environment, ..away(why) }],
             StoreCondition::Unknown => vec![away("it was not looked at yet")],
             StoreCondition::Up => Vec::new(),
         };
@@ -240,7 +241,11 @@ impl StoreWatch {
         }));
         stops.extend(seen.stops.iter().map(|(environment, freeze, since)| {
             let (reason, text) = match freeze {
-                Freeze::Restored => (StopReason::Restored, "money is closed: the store may have lost payments"),
+                Freeze::Restored => (
+                    StopReason::Restored,
+                    "money is closed: the store may have lost payments; `sluice doctor` says what is missing, and people open \
+                     money with `sluice unfreeze --restored`",
+                ),
                 Freeze::Clock => (StopReason::Clock, "money is closed: the clock of the store leapt"),
                 Freeze::GateClock(_) => (
                     StopReason::GateClock,
@@ -280,12 +285,16 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
         node.watched.seen.store(Arc::new(seen));
         match (&before.state, &state) {
             (before, now) if before == now => {}
-            (StoreCondition::Away(_), StoreCondition::Away(_)) | (_, StoreCondition::Unknown) => {}
+            (StoreCondition::Away(_, before), StoreCondition::Away(_, now)) if before == now => {}
+            (_, StoreCondition::Unknown) => {}
             (StoreCondition::Unknown, StoreCondition::Up) => {}
             (_, StoreCondition::Up) if has_refused => tracing::info!("the store accepts writes again"),
             (_, StoreCondition::Up) => tracing::info!("the store is available again"),
-            (_, StoreCondition::Away(why)) => {
+            (_, StoreCondition::Away(why, None)) => {
                 tracing::warn!(why, "the store is away: money and changes get 503, reads go on");
+            }
+            (_, StoreCondition::Away(why, Some(environment))) => {
+                tracing::warn!(%environment, why, "the store is away: money and changes of this environment get 503, reads go on");
             }
             (_, StoreCondition::Refuses(refusal)) => tracing::error!(
                 why = refusal.explanation(),
@@ -296,7 +305,7 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
         has_refused = match state {
             StoreCondition::Up => false,
             StoreCondition::Refuses(_) => true,
-            StoreCondition::Unknown | StoreCondition::Away(_) => has_refused,
+            StoreCondition::Unknown | StoreCondition::Away(..) => has_refused,
         };
         tokio::select! {
             () = tokio::time::sleep(WATCH_INTERVAL) => {}
@@ -336,7 +345,7 @@ fn tell_of_too_many_freezes(before: &WatchedStore, now: &WatchedStore) {
 async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStore {
     let refusal = node.store.refusal().await;
     let (mut stops, mut unread, mut undurable) = (Vec::new(), BTreeMap::new(), Vec::new());
-    let mut fault = None;
+    let mut faults = Vec::new();
     for environment in environments {
         match stops_of(node, *environment).await {
             Ok(found) => {
@@ -357,15 +366,17 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
             Err(why) => {
                 let before = node.watched.seen.load();
                 unread.extend(before.unread.get(environment).map(|reads| (*environment, reads.clone())));
-                fault = Some(why);
+                faults.push((*environment, why));
             }
         }
     }
-    let state = match (refusal, fault) {
-        (Ok(Some(refusal)), _) => StoreCondition::Refuses(refusal),
-        (_, Some(why)) => StoreCondition::Away(node.watched.starting().unwrap_or_else(|| text(&why))),
-        (Err(why), None) => StoreCondition::Away(text(&why)),
-        (Ok(None), None) => StoreCondition::Up,
+    let is_partial = faults.len() < environments.len();
+    let state = match (refusal, faults.pop(), node.watched.starting()) {
+        (Ok(Some(refusal)), ..) => StoreCondition::Refuses(refusal),
+        (_, Some(_), Some(starting)) => StoreCondition::Away(starting, None),
+        (_, Some((environment, why)), None) => StoreCondition::Away(text(&why), is_partial.then_some(environment)),
+        (Err(why), None, _) => StoreCondition::Away(text(&why), None),
+        (Ok(None), None, _) => StoreCondition::Up,
     };
     let now = node.clock.elapsed();
     let fenced = environments.iter().filter_map(|one| Some((*one, node.fence.open_at(*one, now).err()?))).collect();

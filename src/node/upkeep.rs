@@ -1,11 +1,14 @@
 //! A node's background work: lapsed leases, records past their time, and the leftovers of an earlier process.
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::frozen_index::FrozenIndex;
 use super::journalling::{RecoverError, bring};
 use super::state::Node;
+use crate::adapters::audit::put_back_journal_id;
 use crate::adapters::unsettled_outcomes::WaitingOutcomes;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
@@ -16,6 +19,8 @@ use crate::stations::claim::{self, ClaimEvent, ClaimState, DoubtCause, Freeze, S
 const BATCH: usize = 256;
 /// The poll interval for leases.
 const LEASES_INTERVAL: Duration = Duration::from_secs(1);
+/// The poll interval for the file with the identity of the journal.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const BETWEEN_SWEEPS: Duration = Duration::from_millis(200);
 
@@ -148,6 +153,23 @@ async fn tell_what_is_frozen(node: &Node, environment: Environment) -> Result<()
         node.metrics.frozen(environment.as_str(), scope, count);
     }
     Ok(())
+}
+
+/// Puts the identity of the journal back where somebody removed it: the next start would end without it.
+pub async fn keep_journal_id(node: Arc<Node>, folder: PathBuf) {
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        if !node.audit.is_well() {
+            continue;
+        }
+        let (id, journal, folder) = (node.id.clone(), node.journal.clone(), folder.clone());
+        let looking = tokio::task::spawn_blocking(move || put_back_journal_id(&folder, &id, &journal));
+        match looking.await.map_err(io::Error::other).flatten() {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!("the identity of this gate's journal was removed or spoilt; it was put back"),
+            Err(error) => tracing::debug!(%error, "the identity of this gate's journal cannot be looked at"),
+        }
+    }
 }
 
 /// Sweeps records past their time.

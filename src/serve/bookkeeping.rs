@@ -37,7 +37,7 @@ use crate::config::{Config, StoreKind};
 use crate::node::clock_watch::watch_own_clock;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::Membership;
-use crate::node::upkeep::{keep_sweeping, tell_of_plain, watch_leases};
+use crate::node::upkeep::{keep_journal_id, keep_sweeping, tell_of_plain, watch_leases};
 use crate::node::{HoldChanges, InForce, Node, OpenAttempts, watch_store};
 use crate::ports::Store;
 use crate::telemetry::Metrics;
@@ -176,6 +176,7 @@ pub(super) fn open(
     if seals.takes_plain() {
         workers.spawn_optional("plain records", tell_of_plain(node.clone(), environments.clone()));
     }
+    workers.spawn_optional("the identity of the journal", keep_journal_id(node.clone(), config.audit.folder.clone()));
     workers.spawn_required("the watch of the store", watch_store(node.clone(), environments.clone()));
     let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
     let of_start = Arc::new(Node { store, ..Node::clone(&node) });

@@ -151,8 +151,10 @@ pub fn outgoing(
 /// The result of a send.
 #[derive(Debug)]
 pub enum Sent {
-    /// Certainly not one byte was written.
+    /// Upstream could not be reached; certainly not one byte was written.
     NotWritten,
+    /// The right to send had lapsed, or the gate was ending; not one byte was written.
+    TooLate,
     /// Something was written, and no head came back.
     Lost(Loss),
     /// A head came back.

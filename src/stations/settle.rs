@@ -30,8 +30,10 @@ pub enum Outcome {
 
 #[derive(Debug)]
 pub enum NotExecuted {
-    /// Nothing was sent.
+    /// Upstream could not be reached: nothing was sent.
     NotSent,
+    /// The gate was too late: nothing was sent.
+    TooLate,
     /// Upstream refused the gate's own credential.
     CredentialRefused,
     /// Upstream refused in a way that proves it; `None` where its body must not pass.
@@ -82,6 +84,7 @@ impl CallIds {
 pub fn settle(operation: &Operation, own: &CallIds, terms: ProofTerms, sent: Sent) -> Outcome {
     let (status, headers, body) = match sent {
         Sent::NotWritten => return Outcome::NotExecuted(NotExecuted::NotSent),
+        Sent::TooLate => return Outcome::NotExecuted(NotExecuted::TooLate),
         Sent::Lost(Loss::Silent) => return Outcome::Unknown(Doubt::Silent),
         Sent::Lost(Loss::Broken) => return Outcome::Unknown(Doubt::Broken),
         Sent::Answered { status, headers, body } => (status, headers, body),
@@ -163,7 +166,7 @@ impl Outcome {
                 let violation = Violation { pointer: String::new(), ..violation };
                 Outcome::Unknown(Doubt::Unbelieved { status, violation })
             }
-            Outcome::NotExecuted(NotExecuted::NotSent | NotExecuted::CredentialRefused)
+            Outcome::NotExecuted(NotExecuted::NotSent | NotExecuted::TooLate | NotExecuted::CredentialRefused)
             | Outcome::Unknown(Doubt::Silent | Doubt::Broken | Doubt::Redirected | Doubt::CredentialRefused) => self,
         }
     }
@@ -173,7 +176,7 @@ impl Outcome {
 pub fn event(outcome: &Outcome, answer: StoredAnswer) -> ClaimEvent {
     match outcome {
         Outcome::Executed { .. } => ClaimEvent::Executed(answer),
-        Outcome::NotExecuted(NotExecuted::NotSent) => ClaimEvent::Undone { status: None },
+        Outcome::NotExecuted(NotExecuted::NotSent | NotExecuted::TooLate) => ClaimEvent::Undone { status: None },
         Outcome::NotExecuted(NotExecuted::CredentialRefused) => ClaimEvent::Undone { status: Some(401) },
         Outcome::NotExecuted(NotExecuted::Refused { status: status @ (401 | 429), .. }) => {
             ClaimEvent::Undone { status: Some(*status) }

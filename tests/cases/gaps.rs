@@ -13,8 +13,10 @@ use super::nodes::{
     CLOSED, all_have_it, await_log, have_all, outlives, paid, pair, says, setup, waiting, without_what_was_before,
 };
 use crate::support::clock::wait_until;
+use crate::support::command::sluice;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
+const REBUILT: &str = "the store had lost its memory and was rebuilt from this journal";
 const AGAIN: &str = "200 - executed again";
 const FROZEN: &str = "503 FROZEN unknown";
 const FOLDER: &str = "sluice-audit";
@@ -186,45 +188,89 @@ fn a_journal_that_comes_after_the_rebuild_gets_every_entry_that_it_lacks() {
     let stopped = left.kill();
     redis.ask(&["FLUSHALL"]);
     let left = stopped.start();
-    wait_until("the rebuild", || says(&left, "the store had lost its memory and was rebuilt from this journal"));
+    wait_until("the rebuild", || says(&left, REBUILT));
     let right = away.start();
     are_known(&right, &[before, last]);
     assert!(!says(&right, "it goes on without them"), "{:#?}", right.log.all());
 }
 
-/// A store is rebuilt from it alone, and people open money: it goes on without anything from before its beginning.
+/// Without it, the next start would begin another journal beside the entries of this one.
 #[test]
-fn a_journal_that_begins_later_and_was_opened_is_not_joined_with_an_earlier_one() {
+fn the_identity_of_a_journal_is_put_back_and_no_start_goes_on_without_it() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let [left, right] = ["left", "right"].map(|node| console(setup(&upstream, &redis.url(), node)).start().ready());
+    let [left, right] = pair(&upstream, &redis);
+    let calls = [paid(&left), paid(&right)];
+    let file = left.path("sluice-audit/audit-left.id");
+    let identity = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    wait_until("the identity to be put back", || fs::read_to_string(&file).is_ok_and(|found| found == identity));
+    await_log(&left, "the identity of this gate's journal was removed or spoilt; it was put back");
+    let stopped = left.end();
+    fs::remove_file(&file).unwrap();
+    let config = stopped.write();
+    let ended = sluice(&["serve", "--config", config.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("audit-left.id") && said.contains("restore the file"), "{said}");
+    fs::write(&file, identity).unwrap();
+    let left = stopped.start().ready();
+    for gate in [&left, &right] {
+        are_known(gate, &calls);
+        paid(gate);
+    }
+}
+
+/// A store is rebuilt from it alone, and people open money: it goes on without anything from before its beginning.
+fn rebuilt_with_one_that_was_opened(upstream: &Upstream, redis: &Redis, start: impl FnOnce([Setup; 2]) -> [Gate; 2]) {
+    let [left, right] = ["left", "right"].map(|node| console(setup(upstream, &redis.url(), node)).start().ready());
     let mut calls = vec![paid(&left), paid(&right)];
-    let right = with_a_new_folder(right, &redis);
+    let right = with_a_new_folder(right, redis);
     calls.push(paid(&right));
-    all_have_it(&redis);
+    all_have_it(redis);
     let away = left.kill();
     calls.push(paid(&right));
-    have_all(&redis, &["right"]);
+    have_all(redis, &["right"]);
     let stopped = without_what_was_before(right.kill());
     redis.ask(&["FLUSHALL"]);
     let right = stopped.start();
     wait_until("money to be closed", || told(&swap().send(right.production())) == FROZEN);
     assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
     calls.push(paid(&right));
-    have_all(&redis, &["right"]);
+    have_all(redis, &["right"]);
     let stopped = right.kill();
     redis.ask(&["FLUSHALL"]);
-    let [left, right] = [away, stopped].map(Setup::start);
+    let [left, right] = start([away, stopped]);
     for gate in [&left, &right] {
         are_known(gate, &calls);
         assert_eq!(told(&swap().send(gate.production())), FROZEN);
     }
-    await_log(&left, "this journal takes entries that another gate has");
     assert_eq!(upstream.seen().len(), calls.len());
     assert_eq!(lift(&right, json!("restored")).json()["changed"], true);
     for gate in [&left, &right] {
         are_known(gate, &calls);
         paid(gate);
     }
+}
+
+#[test]
+fn a_journal_that_begins_later_and_was_opened_is_not_joined_with_an_earlier_one() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    rebuilt_with_one_that_was_opened(&upstream, &redis, |gates| {
+        // They meet it at the same time.
+        redis.freeze();
+        let [left, right] = gates.map(Setup::start);
+        redis.thaw();
+        [left, right]
+    });
+}
+
+#[test]
+fn an_earlier_journal_comes_after_one_that_begins_later_and_was_opened() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    rebuilt_with_one_that_was_opened(&upstream, &redis, |[left, right]| {
+        let right = right.start();
+        await_log(&right, REBUILT);
+        [left.start(), right]
+    });
 }
 
 /// It follows a rebuild from a whole journal, which left numbers out.

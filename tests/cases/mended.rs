@@ -12,6 +12,7 @@ use super::nodes::{EXECUTED, all_have_it, await_log, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Answer, Call, Gate, Redis, Upstream};
 
+const BUDGET: &str = "[[limit]]\nid = \"budget\"\nops = [\"createSwap\"]\nwindow = \"rolling 30d\"\nmax = \"100 calls\"\nover = \"deny\"\n";
 /// The fields of the Redis that no gate seals.
 const ROOT: &str = "sluice:{production}";
 
@@ -105,6 +106,26 @@ fn the_policies_in_force_that_somebody_removed_are_mended() {
     in_force.iter().for_each(|key| drop(redis.ask(&["DEL", key])));
     assert!(told(&swap().send(gates[0].production())).starts_with("503"));
     assert_mended(&upstream, &gates, &paid);
+}
+
+/// The limit holds all the same: people would be told that nothing of it is used.
+#[test]
+fn the_list_of_windows_that_somebody_removed_is_mended() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gates = ["left", "right"].map(|node| {
+        let setup = console(setup(&upstream, &redis.url(), node)).set("store", "seal_key", &"5e".repeat(32));
+        setup.file("policies/budget.toml", BUDGET).start().ready()
+    });
+    let paid = [paid(&gates[0])];
+    all_have_it(&redis);
+    let used =
+        |gate: &Gate| gate.metric(r#"sluice_limit_used_calls{environment="production",limit="budget",mode="enforce"}"#);
+    wait_until("the other gate to know of it", || used(&gates[1]) == 1);
+    redis.ask(&["DEL", &format!("{ROOT}:l")]);
+    assert_mended(&upstream, &gates, &paid);
+    for gate in &gates {
+        wait_until("all payments to count", || used(gate) == 3);
+    }
 }
 
 /// Journals are behind the store, and records are written while they are read.

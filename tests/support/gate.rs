@@ -421,10 +421,12 @@ impl Drop for Gate {
             self.wait_end();
             self.assert_silent();
         } else {
-            let is_of_a_call = |line: &Value| line["message"] == "request" || line["message"] == "console";
+            let is_dull = |line: &Value| {
+                ["request", "console", "configuration"].iter().any(|message| line["message"] == *message)
+            };
             let lines = self.log.all();
-            let lines: Vec<String> = lines.iter().filter(|line| !is_of_a_call(line)).map(ToString::to_string).collect();
-            let last = lines.len().saturating_sub(12);
+            let lines: Vec<String> = lines.iter().filter(|line| !is_dull(line)).map(ToString::to_string).collect();
+            let last = lines.len().saturating_sub(40);
             eprintln!("the end of the gate's log:\n{}\n{}", lines[last..].join("\n"), self.stderr());
         }
     }

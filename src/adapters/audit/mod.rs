@@ -74,7 +74,7 @@ pub use folder::{
 };
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::{Follower, catch_up};
-pub use journal_id::{journal_id, kept_journal_id};
+pub use journal_id::{journal_id, kept_journal_id, put_back_journal_id};
 pub use last_heard::{LastHeard, LastStated};
 pub use line_tree::{JournalTree, NewCheckpoint};
 pub use lock::is_live;

@@ -33,7 +33,7 @@ impl Redis {
             let answered = answered.await;
             Ok::<_, RedisError>(answered.map(|answer| (shared, answer)))
         };
-        let silent = || NotConnected::Error("silent".to_owned());
+        let silent = || NotConnected::Error("it does not answer in time".to_owned());
         let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
         let (shared, fit) = tried.map_err(|_| silent())?;
         let (run, refusal) = fit.map_err(failed)?.map_err(|unfit| match unfit {

@@ -1,7 +1,7 @@
 //! Checks that the Redis user may call every command that will be needed, before any is.
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{RedisError, RedisResult, Script};
+use ::redis::{ErrorKind, RedisError, RedisResult, Script};
 
 use super::fitness::UnfitRedis;
 use crate::config::{Demands, Durability};
@@ -23,6 +23,11 @@ pub(super) async fn check(
         Ok(missing) => missing,
         Err(error) => return denied(error),
     };
+    let is_command =
+        |one: &String| one.split(' ').count() <= 2 && one.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+    if !missing.iter().all(|one| is_command(one) && one.starts_with(|c: char| c.is_ascii_uppercase())) {
+        return Err(RedisError::from((ErrorKind::Parse, "the answer does not name commands")));
+    }
     Ok(if missing.is_empty() { Ok(()) } else { Err(UnfitRedis::Denied { what: missing.join(", ") }) })
 }
 

@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Client, ErrorKind, RedisError};
+use ::redis::{Client, ErrorKind, RedisError, ServerErrorKind};
 use thiserror::Error;
 
-use super::faults::CLOSING;
+use super::faults::{CLOSING, lost};
 use super::fitness::UnfitRedis;
 use super::host::NamedPrimary;
 
@@ -27,7 +27,7 @@ pub(super) struct ConnectionStanding {
 /// Why a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum NotConnected {
-    #[error("it is away")]
+    #[error("{0}")]
     Error(String),
     /// A Redis without a free place, one that expects TLS, or a proxy does so.
     #[error("{CLOSING}")]
@@ -44,7 +44,9 @@ impl NotConnected {
             ErrorKind::AuthenticationFailed => NotConnected::Unfit(UnfitRedis::Credentials),
             _ if is_refused => NotConnected::Unfit(UnfitRedis::Credentials),
             _ if error.is_connection_dropped() && !error.is_connection_refusal() => NotConnected::Closing,
-            kind => NotConnected::Error(format!("{kind:?}")),
+            ErrorKind::Io => NotConnected::Error("it cannot be reached".to_owned()),
+            ErrorKind::Server(ServerErrorKind::BusyLoading) => NotConnected::Error("it is loading its data".to_owned()),
+            kind => NotConnected::Error(lost(kind).into_owned()),
         }
     }
 }

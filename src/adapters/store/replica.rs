@@ -29,7 +29,9 @@ pub use super::taken_snapshots::TakenSnapshot;
 use super::taken_snapshots::{TakenSnapshots, take_in_before};
 use super::{SWEEP_AFTER, plan, queries};
 use crate::base::ids::Environment;
-use crate::ledger::{Index, InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime};
+use crate::ledger::{
+    Index, InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime, WindowKey,
+};
 use crate::stations::claim::{self, Freeze};
 
 /// A database that repeats the commits of a journal.
@@ -240,6 +242,11 @@ impl Replica {
     /// Returns when a member of an index is due, if it is one.
     pub fn member(&self, environment: Environment, index: Index, name: &str) -> Result<Option<StoreTime>, StoreFault> {
         self.read(|table| queries::member(&KeySpace(table), environment, index, name))
+    }
+
+    /// Returns the windows with reservations.
+    pub fn windows(&self, environment: Environment, count: usize) -> Result<Vec<WindowKey>, StoreFault> {
+        self.read(|table| queries::windows(&KeySpace(table), environment, None, count))
     }
 
     /// Returns the latest time of a commit.

@@ -292,10 +292,12 @@ impl PinnedUpstream {
             () = cut.cancelled() => None,
             line = self.money_line() => line,
         };
-        let Some(line) = line else { return SendResult::only(Sent::NotWritten) };
+        let Some(line) = line else {
+            return SendResult::only(if cut.is_cancelled() { Sent::TooLate } else { Sent::NotWritten });
+        };
         if !outgoing.may_leave(self.clock.elapsed()) {
             tracing::warn!(environment = %self.environment(), "a claim's lease lapsed before its first byte was written; nothing was sent");
-            return SendResult::only(Sent::NotWritten);
+            return SendResult::only(Sent::TooLate);
         }
         self.fresh.used();
         let first_byte = Instant::now();

@@ -6,7 +6,7 @@
 
 use super::state::Hold;
 use super::stored_form::encode_hold;
-use crate::ledger::{Commit, Conflict, ConflictCause, Step, StoreTime, WindowKey, WindowSpan};
+use crate::ledger::{Commit, Conflict, ConflictCause, Step, WindowKey, WindowSpan};
 use crate::stations::claim::Owner;
 
 /// The names of the windows. No limit of a policy has parentheses in its name.
@@ -14,8 +14,8 @@ const HOLDS: &str = "(holds)";
 const BYTES: &str = "(hold-bytes)";
 /// The key of an environment's windows; a caller's key has a slash.
 const ENVIRONMENT: &str = "";
-/// An open hold counts until it ends. Every store can write these times exactly.
-const ALWAYS: WindowSpan = WindowSpan::Fixed { from: StoreTime::of_micros(0), to: StoreTime::of_micros((1 << 53) - 1) };
+/// An open hold counts until it ends.
+const ALWAYS: WindowSpan = WindowSpan::ALWAYS;
 /// The part of the room that a caller leaves to those whose holds are made at the same moment.
 const SPARE: u64 = 64;
 

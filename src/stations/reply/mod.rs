@@ -184,6 +184,16 @@ fn settled_alone(outcome: &Outcome, operation: &Operation, request_id: Option<&R
             };
             own(Code::UpstreamUnavailable, 502, ErrorShape::A, &message, None, Some(Executed::No))
         }
+        Outcome::NotExecuted(NotExecuted::TooLate) => {
+            let again = repeat(Some(operation));
+            let late = "this gate was too late: its store was slow, or it is ending";
+            let message = match earlier {
+                Earlier::None => format!("{late}. Nothing was sent: {again}."),
+                Earlier::Forgotten | Earlier::Unproven => format!("{late}. {UNPROVEN} Later, {again}."),
+            };
+            let code = Code::StoreUnavailable;
+            own(code, code.status(), ErrorShape::A, &message, None, Some(Executed::No))
+        }
         Outcome::Unknown(doubt) => in_doubt(doubt, operation),
     }
 }

@@ -70,7 +70,7 @@ pub fn read_failed(failure: ReadFailure) -> Reply {
 pub fn fetched(operation: &Operation, injected: bool, sent: Sent) -> ReadReply {
     let failed = |failure| ReadReply { reply: read_failed(failure), drift: None };
     let (status, headers, body) = match sent {
-        Sent::NotWritten => return failed(ReadFailure::Unreachable),
+        Sent::NotWritten | Sent::TooLate => return failed(ReadFailure::Unreachable),
         Sent::Lost(Loss::Broken) => return failed(ReadFailure::Broken),
         Sent::Lost(Loss::Silent) => return failed(ReadFailure::Silent),
         Sent::Answered { status: 300..=399, .. } => return failed(ReadFailure::Redirected),

@@ -8,11 +8,9 @@ pub(super) const OTHER: &str = "OTHER";
 /// The error code for: the store has something that no gate writes so.
 pub(super) const DAMAGED: &str = "DAMAGED";
 /// Error codes of Redis, and of the script, for which nothing was written, besides those of refused writes.
-const NOT_BEGUN: [&str; 14] = [
-    OTHER,
+const NOT_BEGUN: [&str; 12] = [
     "DENIED",
     "NOPERM",
-    "NOSCRIPT",
     "LOADING",
     "MASTERDOWN",
     "NOAUTH",
@@ -37,6 +35,10 @@ pub(super) fn fault(unanswered: Unanswered, asked: impl FnOnce(String) -> StoreF
         Unanswered::Refused(code, _) if refusal(&code).is_some() => {
             let why = refusal(&code).map(WriteRefusal::explanation).unwrap_or_default();
             StoreFault::Away(format!("it refuses writes: {why}"))
+        }
+        Unanswered::Refused(code, why) if code == OTHER => StoreFault::Away(why),
+        Unanswered::Refused(code, _) if code == "NOSCRIPT" => {
+            StoreFault::Away("it lost the scripts of the gates, and gets them again".to_owned())
         }
         Unanswered::Refused(code, why) if NOT_BEGUN.contains(&code.as_str()) => {
             StoreFault::Away(format!("the Redis refused it: {code} {why}"))
