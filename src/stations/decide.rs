@@ -149,16 +149,16 @@ pub fn evaluate(intent: &Intent, policies: &Policies, facts: &Facts) -> Grounds 
 
 /// Decides again on a held call: by the rules, facts and groups of this moment, and by the votes on it.
 pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consent: &Consent) -> ReleaseDecision {
-    let (intent, mut grounds) = match decide(intent, policies, facts) {
+    let (intent, grounds) = match decide(intent, policies, facts) {
         Decision::Denied(denied) => return ReleaseDecision::Denied(denied),
         Decision::Allowed(Allowed { intent, grounds }) | Decision::Held(Held { intent, grounds }) => (intent, grounds),
     };
+    let mut grounds = match all_shown(&intent, grounds, policies, consent) {
+        Ok(grounds) => grounds,
+        Err(unreached) => return ReleaseDecision::Waits(unreached),
+    };
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
-    let causes = HoldCauses::of(&grounds.verdict);
     let asked: BTreeSet<Arc<str>> = progress.iter().map(|one| one.name.clone()).collect();
-    if !consent.causes.cover(&causes) && consent.fingerprint == intent.fingerprint() {
-        return ReleaseDecision::Waits(Unreached { grounds, asked, other_causes: Some(causes) });
-    }
     let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
     let are_enough = progress.iter().all(Progress::is_reached) && grounds.verdict.approvals.iter().all(is_known);
     if !are_enough || consent.fingerprint != intent.fingerprint() {
@@ -172,6 +172,23 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
     grounds.makes_known = policies.rules.makes_known(intent.environment(), &consent.causes, is_complete);
     grounds.shown = consent.causes.clone();
     ReleaseDecision::Released(Allowed { intent, grounds })
+}
+
+/// Returns the grounds of a decision on a held call where its voters were shown all of its causes. Otherwise returns what
+/// it needs then: all votes anew, as a release would not count those that it has.
+pub fn all_shown(
+    intent: &Intent,
+    grounds: Grounds,
+    policies: &Policies,
+    consent: &Consent,
+) -> Result<Grounds, Unreached> {
+    let causes = HoldCauses::of(&grounds.verdict);
+    if consent.causes.cover(&causes) || consent.fingerprint != intent.fingerprint() {
+        return Ok(grounds);
+    }
+    let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
+    let asked = progress.into_iter().map(|one| one.name).collect();
+    Err(Unreached { grounds, asked, other_causes: Some(causes) })
 }
 
 /// Returns the progress of each approval: those that were asked for before, and those that the rules ask for now. A

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::cells::Clause;
 use super::ground::{Ground, Windows};
 use super::model::{Model, Question};
+use super::newcomers;
 use super::outcome::FIRST;
 use super::outcome::{Effects, comes_out, is_unnamed};
 use super::payment::Payment;
@@ -134,7 +135,11 @@ impl<'f> Finder<'f> {
             (false, Some((payment, verdict))) => Some((at, self.outweighed(shape, rule, &payment, &verdict))),
             (false, None) => {
                 let text = format!("`{}` matches no request: its conditions contradict each other", rule.id);
-                Some((at, Finding::warning("", text).remedy("correct its conditions, or remove the rule")))
+                let remedy = match newcomers::is_needed(self.policies, rule, &|_| true) {
+                    false => "correct its conditions, or remove the rule",
+                    true => "correct its conditions; without it, fewer people could approve a new destination",
+                };
+                Some((at, Finding::warning("", text).remedy(remedy)))
             }
         }
     }
@@ -145,7 +150,15 @@ impl<'f> Finder<'f> {
         if shape.effect == Effect::Deny && !self.is_denied_anyway(shape) {
             return None;
         }
-        let by = self.covering(shape, &|other: &Rule| other.effect == rule.effect && other.approval == rule.approval);
+        let is_like_it = |other: &Rule| other.effect == rule.effect && other.approval == rule.approval;
+        let is_newcomers = newcomers::is_needed(self.policies, rule, &|_| false);
+        let covers =
+            |other: &Rule| is_like_it(other) && !newcomers::is_needed(self.policies, rule, &|name| name == &*other.id);
+        let by = self.covering(shape, &covers);
+        // Beside single requests, it may count for who approves a destination.
+        if is_newcomers && by.is_none() {
+            return None;
+        }
         let by = by.map(|other| format!(" by `{}`", other.id)).unwrap_or_default();
         let text = format!(
             "`{}` changes nothing: every request that it matches is {} without it{by}",
@@ -239,7 +252,10 @@ impl<'f> Finder<'f> {
             }
         };
         let finding = Finding::warning("", format!("{text}; this one is {is} (by {by})"));
-        finding.example(payment.to_string()).remedy("remove it, or narrow the other rules")
+        finding.example(payment.to_string()).remedy(match newcomers::is_needed(self.policies, rule, &|_| true) {
+            false => "remove it, or narrow the other rules",
+            true => "narrow the other rules; without it, fewer people could approve a new destination",
+        })
     }
 
     /// Finds amounts between two rules that no rule matches, and amounts that two rules with the same other conditions
