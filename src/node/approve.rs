@@ -12,7 +12,7 @@ use crate::ledger::{Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
 use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, Owner};
-use crate::stations::decide::{Grounds, all_shown, evaluate, progress};
+use crate::stations::decide::{Grounds, evaluate, needed_anew, progress};
 use crate::stations::hold::{
     self, Hold, HoldNote, HoldState, NONCE_BYTES, NeededApprovals, SeenHold, SentSignature, SignedVote, StandIns, Vote,
     VoteAction, VoteChallenge, VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
@@ -130,7 +130,7 @@ async fn all_causes_shown(
     let Some((intent, grounds)) = today.filter(|_| is_in_force && here.value.state == HoldState::Pending) else {
         return Ok(());
     };
-    let Err(unreached) = all_shown(intent, grounds, policies, &here.value.consent(hearing)) else { return Ok(()) };
+    let Some(unreached) = needed_anew(intent, grounds, policies, &here.value.consent(hearing)) else { return Ok(()) };
     if let Some(commit) = hold::reopen(here, unreached, &policies.rules, &node.id)
         && node.commit_lasting(commit).await?.is_some()
     {

@@ -149,16 +149,15 @@ pub fn evaluate(intent: &Intent, policies: &Policies, facts: &Facts) -> Grounds 
 
 /// Decides again on a held call: by the rules, facts and groups of this moment, and by the votes on it.
 pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consent: &Consent) -> ReleaseDecision {
-    let (intent, grounds) = match decide(intent, policies, facts) {
+    let (intent, mut grounds) = match decide(intent, policies, facts) {
         Decision::Denied(denied) => return ReleaseDecision::Denied(denied),
         Decision::Allowed(Allowed { intent, grounds }) | Decision::Held(Held { intent, grounds }) => (intent, grounds),
     };
-    let mut grounds = match all_shown(&intent, grounds, policies, consent) {
-        Ok(grounds) => grounds,
-        Err(unreached) => return ReleaseDecision::Waits(unreached),
-    };
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
     let asked: BTreeSet<Arc<str>> = progress.iter().map(|one| one.name.clone()).collect();
+    if let Some(causes) = unshown(&intent, &grounds, consent) {
+        return ReleaseDecision::Waits(Unreached { grounds, asked, other_causes: Some(causes) });
+    }
     let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
     let are_enough = progress.iter().all(Progress::is_reached) && grounds.verdict.approvals.iter().all(is_known);
     if !are_enough || consent.fingerprint != intent.fingerprint() {
@@ -174,21 +173,18 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
     ReleaseDecision::Released(Allowed { intent, grounds })
 }
 
-/// Returns the grounds of a decision on a held call where its voters were shown all of its causes. Otherwise returns what
-/// it needs then: all votes anew, as a release would not count those that it has.
-pub fn all_shown(
-    intent: &Intent,
-    grounds: Grounds,
-    policies: &Policies,
-    consent: &Consent,
-) -> Result<Grounds, Unreached> {
+/// Returns the causes of a held call if its voters were not shown all of them: votes do not count for these.
+fn unshown(intent: &Intent, grounds: &Grounds, consent: &Consent) -> Option<HoldCauses> {
     let causes = HoldCauses::of(&grounds.verdict);
-    if consent.causes.cover(&causes) || consent.fingerprint != intent.fingerprint() {
-        return Ok(grounds);
-    }
+    (!consent.causes.cover(&causes) && consent.fingerprint == intent.fingerprint()).then_some(causes)
+}
+
+/// Returns what a held call needs if its voters were not shown all causes of today: its release would ask for it, too.
+pub fn needed_anew(intent: &Intent, grounds: Grounds, policies: &Policies, consent: &Consent) -> Option<Unreached> {
+    let other_causes = Some(unshown(intent, &grounds, consent)?);
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
     let asked = progress.into_iter().map(|one| one.name).collect();
-    Err(Unreached { grounds, asked, other_causes: Some(causes) })
+    Some(Unreached { grounds, asked, other_causes })
 }
 
 /// Returns the progress of each approval: those that were asked for before, and those that the rules ask for now. A

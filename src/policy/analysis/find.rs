@@ -135,10 +135,7 @@ impl<'f> Finder<'f> {
             (false, Some((payment, verdict))) => Some((at, self.outweighed(shape, rule, &payment, &verdict))),
             (false, None) => {
                 let text = format!("`{}` matches no request: its conditions contradict each other", rule.id);
-                let remedy = match newcomers::is_needed(self.policies, rule, &|_| true) {
-                    false => "correct its conditions, or remove the rule",
-                    true => "correct its conditions; without it, fewer people could approve a new destination",
-                };
+                let remedy = newcomers::remedy(self.policies, rule, "correct its conditions", ", or remove the rule");
                 Some((at, Finding::warning("", text).remedy(remedy)))
             }
         }
@@ -150,13 +147,14 @@ impl<'f> Finder<'f> {
         if shape.effect == Effect::Deny && !self.is_denied_anyway(shape) {
             return None;
         }
-        let is_like_it = |other: &Rule| other.effect == rule.effect && other.approval == rule.approval;
-        let is_newcomers = newcomers::is_needed(self.policies, rule, &|_| false);
-        let covers =
-            |other: &Rule| is_like_it(other) && !newcomers::is_needed(self.policies, rule, &|name| name == &*other.id);
-        let by = self.covering(shape, &covers);
+        let policies = self.policies;
+        let is_instead = |other: &Rule| {
+            let is_alike = other.effect == rule.effect && other.approval == rule.approval;
+            is_alike && !newcomers::is_needed(policies, rule, &|name| name == &*other.id)
+        };
+        let by = self.covering(shape, &is_instead);
         // Beside single requests, it may count for who approves a destination.
-        if is_newcomers && by.is_none() {
+        if by.is_none() && newcomers::is_needed(policies, rule, &|_| false) {
             return None;
         }
         let by = by.map(|other| format!(" by `{}`", other.id)).unwrap_or_default();
@@ -252,10 +250,8 @@ impl<'f> Finder<'f> {
             }
         };
         let finding = Finding::warning("", format!("{text}; this one is {is} (by {by})"));
-        finding.example(payment.to_string()).remedy(match newcomers::is_needed(self.policies, rule, &|_| true) {
-            false => "remove it, or narrow the other rules",
-            true => "narrow the other rules; without it, fewer people could approve a new destination",
-        })
+        let remedy = newcomers::remedy(self.policies, rule, "narrow the other rules", ", or remove it");
+        finding.example(payment.to_string()).remedy(remedy)
     }
 
     /// Finds amounts between two rules that no rule matches, and amounts that two rules with the same other conditions

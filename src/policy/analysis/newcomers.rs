@@ -66,6 +66,14 @@ pub(super) fn is_needed(policies: &Policies, rule: &Rule, beside: &dyn Fn(&str) 
     })
 }
 
+/// Returns what to do about a rule without effect on requests, and the end of it where the rule can go as well.
+pub(super) fn remedy(policies: &Policies, rule: &Rule, what: &str, or_remove: &str) -> String {
+    match is_needed(policies, rule, &|_| true) {
+        true => format!("{what}; without it, fewer people could approve a new destination"),
+        false => format!("{what}{or_remove}"),
+    }
+}
+
 /// Returns the old rules and limits that no new one is as strict as.
 fn unmet(sides: Sides<'_>, old: &[Cooldown<'_>], new: &[Cooldown<'_>]) -> Vec<String> {
     let meets = |new: Option<&Arc<str>>, old: Option<&Arc<str>>| match (new, old) {
