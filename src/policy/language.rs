@@ -315,11 +315,7 @@ static CONDITIONS: PolicyTable = PolicyTable {
         ),
         optional("price", Pattern(|| interval_pattern("")), "The limit price: `[0.99, inf)`."),
         optional("body", BodyConditions(&BODY_CONDITION), "Fields of the body: `\"/developerFee\" = \"absent\"`."),
-        optional(
-            "weekday",
-            OneOrMore(&WEEKDAY),
-            "The weekday in `zone`, of the moment: the hours after midnight are of the next day.",
-        ),
+        optional("weekday", OneOrMore(&WEEKDAY), "The weekday in `zone`; after midnight, it is the next one."),
         optional(
             "hour",
             Pattern(|| interval_pattern("")),

@@ -105,7 +105,7 @@ fn a_set_with_fewer_people_for_destinations_waits_for_two() {
         )
     };
     let less = format!("{RULES}{}", new("smaller", "one", "(0, 100]"));
-    let more = format!("{less}{}", new("larger", "dual", "(1000, inf)"));
+    let more = format!("{less}{}", new("largest", "dual", "(1000, inf)"));
     let gate = gate(&Upstream::start(), &more).set("", "loosening", "two-people").start();
     let shown = || ask(&gate, "GET", "policies", &approver("ops-1"), None).json();
     let before = text(&shown(), "version").to_owned();
@@ -113,5 +113,5 @@ fn a_set_with_fewer_people_for_destinations_waits_for_two() {
     wait_until("the set waits for people", || shown()["candidate"]["version"].is_string());
     assert_eq!(text(&shown(), "version"), before);
     let changes = shown()["candidate"]["difference"]["newcomers"].clone();
-    assert!(text(&changes[0], "what").contains("`larger`"), "{changes}");
+    assert!(text(&changes[0], "what").contains("`largest`"), "{changes}");
 }
