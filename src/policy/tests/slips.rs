@@ -45,6 +45,6 @@ fn texts_that_are_no_toml_are_told_once_each() {
     assert!(findings[0].remedy.as_deref().unwrap().contains("once"), "{findings:?}");
     let findings = all(&[&rule.replace('\n', "\r"), WORDS]).unwrap_err();
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(findings[0].to_string().contains("1:20: a line ends with a carriage return alone"), "{}", findings[0]);
+    assert!(findings[0].to_string().contains("1:9: a line ends with a carriage return alone"), "{}", findings[0]);
     assert!(all(&[&rule.replace('\n', "\r\n"), WORDS]).is_ok());
 }

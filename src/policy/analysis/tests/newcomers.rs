@@ -63,7 +63,7 @@ fn fewer_people_for_a_destination_are_looser_though_each_request_comes_out_the_s
         ("people instead of a rule that denies", &denies, &dual, Direction::Loosens),
         ("an allow for the known is removed", &old, "", Direction::Loosens),
         ("fewer people at a limit", &over("dual"), &over("one"), Direction::Loosens),
-        ("more people at a limit", &over("one"), &over("dual"), Direction::OnlyTightens),
+        ("a limit that denies instead", &over("dual"), &limit("over = \"deny\""), Direction::OnlyTightens),
     ];
     for (what, old, new, expected) in table {
         assert_eq!(direction(old, new), expected, "{what}");
