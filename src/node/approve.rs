@@ -12,9 +12,9 @@ use crate::ledger::{Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
 use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, Owner};
-use crate::stations::decide::{evaluate, progress};
+use crate::stations::decide::{Grounds, evaluate, needed_anew, progress};
 use crate::stations::hold::{
-    self, Hold, HoldNote, NONCE_BYTES, NeededApprovals, SeenHold, SentSignature, SignedVote, StandIns, Vote,
+    self, Hold, HoldNote, HoldState, NONCE_BYTES, NeededApprovals, SeenHold, SentSignature, SignedVote, StandIns, Vote,
     VoteAction, VoteChallenge, VoteContext, VoteRefusal, challenge_key, counter_key, may_say, member_of, read_again,
 };
 use crate::stations::reply::{HeldCall, Reply, held};
@@ -60,13 +60,17 @@ pub async fn vote(
         let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
         let here = Versioned { key, version: record.version, at: record.at, value: &hold };
         let intent = read_again(catalog, key.environment, &hold);
-        let needed = needed_now(node, policies, &hold, intent.as_ref(), now).await?;
+        let today = decided_now(node, policies, intent.as_ref(), now).await?;
+        let needed = NeededApprovals::of(&hold, &policies.rules, today.as_ref());
         let asked = &needed.names;
         let hearing = node.hearing(key.environment, (catalog, policies), &stand_ins, now);
         may_say((&hold, record.at), said.say, said.person, said.seen, asked, &hearing).map_err(VoteError::Refused)?;
         if is_its_vote(&hold, said) {
             // The same signature was taken before.
             return Ok(false);
+        }
+        if said.say == VoteAction::Approve {
+            all_causes_shown(node, policies, here, intent.as_ref().zip(today), &hearing).await?;
         }
         let has_agreed = hold.votes.iter().any(|vote| vote.person.is_same_person(said.person));
         let text = said.text.map(str::to_owned);
@@ -112,6 +116,30 @@ pub async fn vote(
     }
 }
 
+/// Refuses a vote where today's policies hold the call for causes that its voters were not shown: its release would not
+/// count the vote. The hold tells these causes from then on.
+async fn all_causes_shown(
+    node: &Node,
+    policies: &Policies,
+    here: Versioned<'_, Hold>,
+    today: Option<(&Intent, Grounds)>,
+    hearing: &VoteContext<'_>,
+) -> Result<(), VoteError> {
+    let environment = here.key.environment;
+    let is_in_force = node.activations.is_in_force(environment, policies.version());
+    let Some((intent, grounds)) = today.filter(|_| is_in_force && here.value.state == HoldState::Pending) else {
+        return Ok(());
+    };
+    let Some(unreached) = needed_anew(intent, grounds, policies, &here.value.consent(hearing)) else { return Ok(()) };
+    if let Some(commit) = hold::reopen(here, unreached, &policies.rules, &node.id)
+        && node.commit_lasting(commit).await?.is_some()
+    {
+        node.metrics.hold(environment.as_str(), "reopened");
+        node.changes.happened();
+    }
+    Err(VoteError::Refused(VoteRefusal::OtherCauses))
+}
+
 /// Records an approval. Returns `None` where the person had approved before and the vote changes nothing; a person who
 /// has become a member again may complete the quorum by approving again.
 async fn approve(
@@ -128,7 +156,7 @@ async fn approve(
     with.votes.push(vote.clone());
     let progress_of = |hold: &Hold| progress(here.value.fingerprint, &needed.names, policies, &hold.consent(hearing));
     let (before, then) = (progress_of(here.value), progress_of(&with));
-    let complete = then.iter().all(Progress::is_reached) && here.value.state == hold::HoldState::Pending;
+    let complete = then.iter().all(Progress::is_reached) && here.value.state == HoldState::Pending;
     // A signature makes a vote count that did not.
     let gains = before.iter().zip(&then).any(|(before, then)| then.given > before.given);
     if has_agreed && !complete && !gains {
@@ -208,10 +236,12 @@ pub async fn ask_for_signature(
     let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
     let here = Versioned { key, version: record.version, at: record.at, value: &hold };
     let intent = read_again(catalog, key.environment, &hold);
-    let NeededApprovals { names: approvals, guards } = needed_now(node, policies, &hold, intent.as_ref(), now).await?;
+    let today = decided_now(node, policies, intent.as_ref(), now).await?;
+    let NeededApprovals { names: approvals, guards } = NeededApprovals::of(&hold, &policies.rules, today.as_ref());
     let amounts = hold.stated_amounts(catalog, key.environment);
     let hearing = node.hearing(key.environment, (catalog, policies), &stand_ins, now);
     may_say((&hold, record.at), VoteAction::Approve, person, seen, &approvals, &hearing).map_err(VoteError::Refused)?;
+    all_causes_shown(node, policies, here, intent.as_ref().zip(today), &hearing).await?;
     let not_enrolled = || VoteError::Refused(VoteRefusal::NotEnrolled);
     let signing = policies.rules.signing.as_ref().ok_or_else(not_enrolled)?;
     let credentials: Vec<String> = signing.of(&member_of(person)).map(|(id, _)| id.to_owned()).collect();
@@ -238,11 +268,19 @@ pub async fn needed_now(
     intent: Option<&Intent>,
     now: StoreTime,
 ) -> Result<NeededApprovals, StoreFault> {
-    let today = match intent {
-        Some(intent) => Some(evaluate(intent, policies, &node.stored_facts(intent, policies, now).await?)),
-        None => None,
-    };
+    let today = decided_now(node, policies, intent, now).await?;
     Ok(NeededApprovals::of(hold, &policies.rules, today.as_ref()))
+}
+
+/// Returns what the policies decide on a held call now; `None` where today's contract has no such call.
+async fn decided_now(
+    node: &Node,
+    policies: &Policies,
+    intent: Option<&Intent>,
+    now: StoreTime,
+) -> Result<Option<Grounds>, StoreFault> {
+    let Some(intent) = intent else { return Ok(None) };
+    Ok(Some(evaluate(intent, policies, &node.stored_facts(intent, policies, now).await?)))
 }
 
 /// Returns how many people have approved, for each approval of the hold.

@@ -49,7 +49,7 @@ impl NoticeEvent {
             NoticeEvent::Voted => "Somebody approved a call that waits",
             NoticeEvent::Withdrawn => "Somebody withdrew an approval",
             NoticeEvent::Approved => "A call is approved, and will be sent",
-            NoticeEvent::Reopened => "A call that was approved needs more people",
+            NoticeEvent::Reopened => "A held call needs more people than before",
             NoticeEvent::Reminder => "A call that waits expires soon",
             NoticeEvent::Rejected => "A call was rejected; it will not be sent",
             NoticeEvent::Expired => "A call expired; it will not be sent",

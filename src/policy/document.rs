@@ -16,6 +16,9 @@ use crate::base::visible::is_invisible;
 pub(super) type PolicyPlace = (usize, usize);
 pub(super) type RawItem = spanned::SpannedRaw<PolicyPlace>;
 
+/// What to do about a name that a table has twice.
+const ONCE_REMEDY: &str = "a table has each name once: remove one of both, or make one of them another table";
+
 /// One table of a kind, as written in a file.
 pub(super) struct DocumentEntry<'f> {
     pub file: &'f str,
@@ -46,12 +49,21 @@ pub(super) fn entries<'f>(
 ) -> Vec<DocumentEntry<'f>> {
     let lines = LineIndex::of(text);
     let place = |span: Range<usize>| lines.place(span);
+    if let Some(at) = lone_return(text) {
+        let finding = Finding::error(file, "a line ends with a carriage return alone, which TOML does not have");
+        findings.push(located(finding.remedy("save the file with the line ends of Unix or Windows"), place(at..at)));
+        return Vec::new();
+    }
     let (tree, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         // The rest of a broken text cannot be read reliably.
-        findings.extend(errors.iter().map(|error| {
+        let mut told = HashSet::new();
+        let errors = errors.iter().filter(|error| told.insert((error.message(), error.span())));
+        findings.extend(errors.map(|error| {
             let text = format!("the file is not valid TOML: {}", error.message());
-            located(Finding::error(file, text).remedy(TOML_REMEDY), place(error.span().unwrap_or_default()))
+            let is_double = error.message().starts_with("duplicate key");
+            let remedy = if is_double { ONCE_REMEDY } else { TOML_REMEDY };
+            located(Finding::error(file, text).remedy(remedy), place(error.span().unwrap_or_default()))
         }));
         return Vec::new();
     }
@@ -84,6 +96,13 @@ pub(super) fn entries<'f>(
     }
     entries.sort_by_key(|entry| entry.table.place);
     entries
+}
+
+/// Returns the place of the first line end that is only a carriage return, as old editors write it.
+fn lone_return(text: &str) -> Option<usize> {
+    let returns = text.match_indices('\r').map(|(at, _)| at);
+    let mut alone = returns.filter(|at| !text.get(*at..).is_some_and(|rest| rest.starts_with("\r\n")));
+    alone.next()
 }
 
 fn table<'f>(

@@ -44,7 +44,7 @@ impl Rules {
 
     /// Returns the rules and limits in force that a destination passes more easily after its cool-down, each with the
     /// approval that it asks for.
-    fn with_cooldowns(&self, environment: Environment) -> Vec<(&str, Option<&Arc<str>>)> {
+    pub(super) fn with_cooldowns(&self, environment: Environment) -> Vec<(&str, Option<&Arc<str>>)> {
         let waits = |conditions: &[Condition], for_new: bool| {
             let is_there = |condition: &Condition| match condition {
                 Condition::Names(Field::Environment, names) => names.contains(environment.as_str()),

@@ -315,11 +315,11 @@ static CONDITIONS: PolicyTable = PolicyTable {
         ),
         optional("price", Pattern(|| interval_pattern("")), "The limit price: `[0.99, inf)`."),
         optional("body", BodyConditions(&BODY_CONDITION), "Fields of the body: `\"/developerFee\" = \"absent\"`."),
-        optional("weekday", OneOrMore(&WEEKDAY), "The weekday in `zone`."),
+        optional("weekday", OneOrMore(&WEEKDAY), "The weekday in `zone`; after midnight, it is the next one."),
         optional(
             "hour",
             Pattern(|| interval_pattern("")),
-            "The hour in `zone`: `[9, 17)` is 9:00 to 16:59; `[22, 6)` goes over midnight.",
+            "The hour in `zone`: `[9, 17)` is 9:00 to 16:59; `[22, 6)` goes over midnight. With `weekday` or `date`, both ends are of that day.",
         ),
         optional("date", Names(Sort::Date, None), "The date in `zone`: `2026-12-24`, `[2026-12-24, 2027-01-02)`."),
         optional("zone", Text, "The time zone of `weekday`, `hour` and `date`: `Europe/Berlin`, `UTC`."),

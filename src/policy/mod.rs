@@ -61,8 +61,8 @@ use std::sync::Arc;
 pub use acquaintance::{Acquaintance, fact_name, fact_parts};
 pub use analysis::{
     ApprovalChange, ChangeKind, DefinitionChange, Difference, DimensionKind, Direction, Extent, ExtentDimension,
-    LimitChange, LimitChangeKind, MemberChange, Mutant, MutantFate, OutcomeChange, PassMost, PassOperation, PassRow,
-    PassTable, Payment, Proof,
+    LimitChange, LimitChangeKind, MemberChange, Mutant, MutantFate, NewcomerChange, OutcomeChange, PassMost,
+    PassOperation, PassRow, PassTable, Payment, Proof,
 };
 pub use archived_rules::{ArchivedRules, UnreadableMeaning};
 pub use body_facts::{KeptOperands, Stated};
@@ -84,7 +84,7 @@ pub use meaning::{Changes, Meaning};
 pub use operands::{Operands, operands};
 pub use past_decisions::{RecordedDecision, ReplayEvent, ReplayRecord};
 pub use policy_test::{NearMiss, TestRequest, Trial, Tried};
-pub use quorum::{Progress, each_alone};
+pub use quorum::{Progress, each_alone, each_person};
 pub use quota::{Mark, Quota};
 pub use rate::{Mode, Rate, RateBound, RateCall, RateKey};
 pub use recovery_keys::{RecoveryKeys, recovery_key_digest};
@@ -170,6 +170,7 @@ impl Policies {
     pub fn oddities(&self, known: &KnownNames<'_>) -> Vec<Finding> {
         let mut findings = analysis::oddities(self, known, analysis::FINDING_STEPS);
         findings.extend(analysis::untouched(self, known));
+        findings.extend(times::cut_nights(self));
         in_order(findings)
     }
 }

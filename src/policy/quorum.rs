@@ -12,6 +12,7 @@ use super::request::Field;
 use super::rule::Effect;
 use super::rules::Rules;
 use super::words::{Groups, MAX_WAYS, Need, Voices};
+use crate::base::folded::folded;
 use crate::base::ids::Environment;
 
 /// The most people that one requirement may demand.
@@ -71,6 +72,17 @@ impl Rules {
 /// Returns voices of people who only stand for themselves.
 pub fn each_alone(people: impl IntoIterator<Item = String>) -> Voices {
     people.into_iter().map(|person| (person.clone(), BTreeSet::from([person]))).collect()
+}
+
+/// Returns one voice for each person, who may stand for any of their names: the same subject at two issuers, or in
+/// two spellings, is one person.
+pub fn each_person(people: impl IntoIterator<Item = String>) -> Voices {
+    let mut voices = Voices::new();
+    for name in people {
+        let subject = name.split_once(':').map_or(name.as_str(), |(_, subject)| subject);
+        voices.entry(folded(subject)).or_default().insert(name);
+    }
+    voices
 }
 
 impl Need {

@@ -189,7 +189,10 @@ fn fits(table: &mut DocumentTable<'_>, known: &KnownNames<'_>) -> Option<Fits> {
         }
         texts.into_iter().map(|(_, text)| text).collect()
     });
-    let roles = table.texts("role", false).map(|texts| texts.into_iter().map(|(_, text)| text).collect());
+    let roles = table.texts("role", false).map(|texts| {
+        texts.iter().for_each(|(place, text)| no_pattern(table, *place, text));
+        texts.into_iter().map(|(_, text)| text).collect()
+    });
     let callers = table.texts("caller", false).map(|texts| callers(table, texts, known));
     let operations = operations?;
     let mut all = known.catalog.operations().iter().filter(|operation| !operation.is_write());
@@ -228,6 +231,7 @@ pub(super) fn callers(
         match text.split_once(':') {
             Some((issuer, subject)) if !subject.is_empty() => {
                 known_issuer(table, place, issuer, known);
+                no_pattern(table, place, subject);
                 callers.insert((issuer.to_owned(), subject.to_owned()));
             }
             _ => table.fault(
@@ -238,6 +242,14 @@ pub(super) fn callers(
         }
     }
     callers
+}
+
+/// Refuses a name with `*`: names are compared letter by letter, and such a condition would match nobody.
+pub(super) fn no_pattern(table: &mut DocumentTable<'_>, place: PolicyPlace, name: &str) {
+    if name.contains('*') {
+        let fault = format!("`{}` would match only that name itself: `*` is no pattern here", name.escape_debug());
+        table.fault(place, fault, "write each name in full; a condition that anybody meets is left out");
+    }
 }
 
 pub(super) fn known_issuer(table: &mut DocumentTable<'_>, place: PolicyPlace, name: &str, known: &KnownNames<'_>) {

@@ -15,6 +15,7 @@ mod meaning;
 mod schema;
 mod recovery_keys;
 mod signing;
+mod slips;
 mod times;
 mod windows;
 

@@ -14,7 +14,7 @@ use super::interval::Interval;
 use super::literal::Literal;
 use super::rate;
 use super::request::{Field, Valuation, chain_name};
-use super::times::times;
+use super::times::{has_times, times};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::money::{Decimal, MicroUsd, asset_name};
 use crate::base::normal::{self, is_uuid};
@@ -85,11 +85,12 @@ pub(super) fn conditions(
         let body = pointers(body, scope, words, &mut found);
         table.include(body);
     }
+    let has_times = has_times(table);
     let dates = names(table, "date", Sort::Date, known, words).map(|(sense, set)| match sense {
         NameSense::In => merged(&set.all),
         NameSense::NotIn => others(&merged(&set.all)),
     });
-    times(table, dates, &mut found);
+    times(table, has_times, dates, &mut found);
     contract_check::fields(table, scope, &found, known);
     found
 }
@@ -186,7 +187,16 @@ fn named(
     let mut set = NameSet::default();
     for (place, text) in texts {
         match text.strip_prefix('@') {
-            Some(list) => listed(table, place, list, sort, words).into_iter().for_each(|listed| set.add_all(listed)),
+            Some(list) => {
+                let listed = listed(table, place, list, sort, words);
+                let texts = listed.filter(|_| sort == Sort::Text).into_iter().flat_map(|listed| &listed.all);
+                texts.for_each(|text| rate::no_pattern(table, place, text));
+                set.add_all(listed.unwrap_or(&NameSet::default()));
+            }
+            None if sort == Sort::Text => {
+                rate::no_pattern(table, place, &text);
+                set.add(text, None);
+            }
             None => {
                 let normal = normal_name(table, name, place, &text, sort, known, words);
                 normal.into_iter().for_each(|name| set.add(name, None));

@@ -154,9 +154,8 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
         Decision::Allowed(Allowed { intent, grounds }) | Decision::Held(Held { intent, grounds }) => (intent, grounds),
     };
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
-    let causes = HoldCauses::of(&grounds.verdict);
     let asked: BTreeSet<Arc<str>> = progress.iter().map(|one| one.name.clone()).collect();
-    if !consent.causes.cover(&causes) && consent.fingerprint == intent.fingerprint() {
+    if let Some(causes) = unshown(&intent, &grounds, consent) {
         return ReleaseDecision::Waits(Unreached { grounds, asked, other_causes: Some(causes) });
     }
     let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
@@ -172,6 +171,20 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
     grounds.makes_known = policies.rules.makes_known(intent.environment(), &consent.causes, is_complete);
     grounds.shown = consent.causes.clone();
     ReleaseDecision::Released(Allowed { intent, grounds })
+}
+
+/// Returns the causes of a held call if its voters were not shown all of them: votes do not count for these.
+fn unshown(intent: &Intent, grounds: &Grounds, consent: &Consent) -> Option<HoldCauses> {
+    let causes = HoldCauses::of(&grounds.verdict);
+    (!consent.causes.cover(&causes) && consent.fingerprint == intent.fingerprint()).then_some(causes)
+}
+
+/// Returns what a held call needs if its voters were not shown all causes of today: its release would ask for it, too.
+pub fn needed_anew(intent: &Intent, grounds: Grounds, policies: &Policies, consent: &Consent) -> Option<Unreached> {
+    let other_causes = Some(unshown(intent, &grounds, consent)?);
+    let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
+    let asked = progress.into_iter().map(|one| one.name).collect();
+    Some(Unreached { grounds, asked, other_causes })
 }
 
 /// Returns the progress of each approval: those that were asked for before, and those that the rules ask for now. A

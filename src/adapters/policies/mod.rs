@@ -1,27 +1,25 @@
 //! The policy folder: one way to load it, for a start, a check and a reload.
 
 mod archive;
+mod files;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use archive::{Archive, FollowedSets, Proposed};
+use files::files;
+pub use files::{texts, unread};
 
 use jiff::Timestamp;
 
 use super::disk_trouble::lacks_descriptors;
 use super::file_stamp::{FileStamps, missing, stamp_contents, stamp_each, stamp_of_text};
-use super::regular_file::read_regular_text;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, CredentialConfig, EnvironmentConfig};
 use crate::policy::{Difference, KnownNames, Policies, difference, read_policies};
-
-/// The most bytes of all files together.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The name and the text of a file.
 pub type PolicyText = (String, String);
@@ -71,7 +69,11 @@ impl PolicyFolder {
             let finding = Finding::error("", "the policy files changed while they were read").remedy("read them again");
             return Err(placed(&self.folder, vec![finding]));
         }
-        self.read(read)
+        let unread = placed(&self.folder, unread(&self.folder));
+        match self.read(read) {
+            Ok(set) => Ok(LoadedPolicies { warnings: unread.into_iter().chain(set.warnings).collect(), ..set }),
+            Err(findings) => Err(unread.into_iter().chain(findings).collect()),
+        }
     }
 
     /// Reads a set from its texts, or returns all findings.
@@ -162,25 +164,6 @@ impl PolicyFolder {
     }
 }
 
-/// Returns the name and the text of every TOML file in a folder, sorted by name.
-pub fn texts(folder: &Path) -> Result<Vec<PolicyText>, Vec<Finding>> {
-    let mut bytes = 0_usize;
-    let text = |path: PathBuf| {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).map(str::to_owned) else {
-            return Err(io::Error::other(format!("the file name `{}` is not UTF-8", path.display())));
-        };
-        let text = read_regular_text(&path);
-        let text = text.map_err(|error| io::Error::new(error.kind(), format!("`{name}`: {error}")))?;
-        bytes = bytes.saturating_add(text.len());
-        if bytes > MAX_BYTES {
-            return Err(io::Error::other(format!("the files have more than {} MiB together", MAX_BYTES >> 20)));
-        }
-        Ok((name, text))
-    };
-    let read = files(folder).and_then(|files| files.into_iter().map(text).collect());
-    read.map_err(|error| unreadable(folder, &error))
-}
-
 /// Returns the finding for holds without a credential: a released call is sent when its caller and the caller's token
 /// are gone.
 fn unsendable_in(environment: Environment, name: &str) -> Finding {
@@ -194,33 +177,8 @@ fn unsendable_in(environment: Environment, name: &str) -> Finding {
     Finding::error("", text).remedy(remedy)
 }
 
-fn unreadable(folder: &Path, error: &io::Error) -> Vec<Finding> {
-    let name = folder.display().to_string();
-    if error.kind() == io::ErrorKind::NotFound && !folder.exists() {
-        let remedy =
-            "name the folder with the policies: `policies` of the configuration, or the argument of the command";
-        return vec![Finding::error(&name, "the folder of the policies does not exist").remedy(remedy)];
-    }
-    vec![
-        Finding::error(&name, format!("the policies cannot be read: {error}"))
-            .remedy("make its files regular ones that can be read"),
-    ]
-}
-
 /// Returns findings with the folder before their file names.
 pub fn placed(folder: &Path, findings: Vec<Finding>) -> Vec<Finding> {
     let named = |finding: Finding| Finding { file: folder.join(&finding.file).display().to_string(), ..finding };
     findings.into_iter().map(named).collect()
-}
-
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") && !path.is_dir() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

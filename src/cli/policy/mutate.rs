@@ -46,7 +46,7 @@ fn in_words(on: &On, fates: &[(Mutant, MutantFate)]) -> String {
         match fate {
             MutantFate::Noticed => {}
             MutantFate::Equivalent => text.push_str(&line("equivalent")),
-            MutantFate::InWindows => text.push_str(&line("not testable")),
+            MutantFate::BeyondTests => text.push_str(&line("not testable")),
             MutantFate::Missed(example) => {
                 text.push_str(&line("not caught"));
                 if let Some(example) = example {
@@ -57,11 +57,11 @@ fn in_words(on: &On, fates: &[(Mutant, MutantFate)]) -> String {
     }
     let count = |is_it: fn(&MutantFate) -> bool| fates.iter().filter(|(_, fate)| is_it(fate)).count();
     format!(
-        "{text}{} caught, {} not caught, {} proved equivalent, {} not testable (they change only how windows fill)\n",
+        "{text}{} caught, {} not caught, {} proved equivalent, {} not testable (they change only how windows fill, or who approves a destination)\n",
         count(|fate| *fate == MutantFate::Noticed),
         count(|fate| matches!(fate, MutantFate::Missed(_))),
         count(|fate| *fate == MutantFate::Equivalent),
-        count(|fate| *fate == MutantFate::InWindows),
+        count(|fate| *fate == MutantFate::BeyondTests),
     )
 }
 
@@ -70,7 +70,7 @@ fn as_json(on: &On, fates: &[(Mutant, MutantFate)], policies: &Policies) -> Valu
         let (fate, example) = match fate {
             MutantFate::Noticed => ("noticed", None),
             MutantFate::Equivalent => ("equivalent", None),
-            MutantFate::InWindows => ("beyondTests", None),
+            MutantFate::BeyondTests => ("beyondTests", None),
             MutantFate::Missed(example) => ("notNoticed", example.as_ref().map(ToString::to_string)),
         };
         json!({"place": place(on, mutant), "what": mutant.what, "fate": fate, "example": example})

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::GIVEN;
-use crate::adapters::policies::{PolicyText, placed, texts};
+use crate::adapters::policies::{PolicyText, placed, texts, unread};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::cli::output::OutputFormat;
@@ -68,6 +68,10 @@ impl SettingNames {
         let asked =
             given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
         let files: Vec<PolicyText> = texts(folder)?.into_iter().chain(asked).collect();
-        self.with(|known| read_policies(&files, known)).map_err(|findings| placed(folder, findings))
+        let unread = unread(folder).into_iter();
+        match self.with(|known| read_policies(&files, known)) {
+            Ok(reading) => Ok(PolicyReading { warnings: unread.chain(reading.warnings).collect(), ..reading }),
+            Err(findings) => Err(placed(folder, unread.chain(findings).collect())),
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::extent::{Extent, ExtentQuestion, extent};
 use super::ground::{Ground, Windows};
 use super::limits::{self, LimitChange};
 use super::model::{Model, Question};
+use super::newcomers::{self, NewcomerChange};
 use super::outcome::{Effects, pair};
 use super::outcome::{FIRST, SECOND};
 use super::payment::Payment;
@@ -38,6 +39,8 @@ pub struct Difference {
     pub definitions: Vec<DefinitionChange>,
     pub limits: Vec<LimitChange>,
     pub approvals: Vec<ApprovalChange>,
+    /// Who may approve a destination.
+    pub newcomers: Vec<NewcomerChange>,
     pub signing: Vec<SigningChange>,
     /// Whether amounts are valued differently.
     pub is_valued_otherwise: bool,
@@ -47,11 +50,12 @@ pub struct Difference {
 /// The direction of a new set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// No request has another outcome; this is proved.
+    /// No request has another outcome, and as many people approve a destination; this is proved.
     Same,
-    /// No request has a better outcome, and no limit leaves more room; this is proved.
+    /// No request has a better outcome, no limit leaves more room, and no fewer people approve a destination; this is
+    /// proved.
     OnlyTightens,
-    /// A request passes that did not, or passes more easily; an example shows it.
+    /// A request passes that did not, or passes more easily.
     Loosens,
     /// No request was found that passes more easily, but the search was not complete.
     NotProved,
@@ -145,20 +149,22 @@ fn compared(old: &Policies, new: &Policies, known: &KnownNames<'_>, steps: u64, 
     let approvals = named
         .filter(|name| !sides.is_same(name))
         .map(|name| ApprovalChange { name: name.clone(), is_as_strict: sides.is_as_strict(name, name) });
+    let newcomers = newcomers::changes(sides);
     let signing = Signing::changes(old.rules.signing.as_ref(), new.rules.signing.as_ref());
     let loosens = changes.iter().any(|change| change.kind.loosens())
         || limits.iter().any(|limit| limit.kind.loosens())
+        || newcomers.iter().any(NewcomerChange::loosens)
         || signing.iter().any(|change| change.loosens);
+    let is_same = newcomers.is_empty() && !names_less;
     let direction = match (loosens, is_sure && !is_valued_otherwise) {
         (true, _) => Direction::Loosens,
         (false, false) => Direction::NotProved,
-        (false, true) if changes.is_empty() && limits.is_empty() && signing.is_empty() && !names_less => {
-            Direction::Same
-        }
+        (false, true) if is_same && changes.is_empty() && limits.is_empty() && signing.is_empty() => Direction::Same,
         (false, true) => Direction::OnlyTightens,
     };
     let definitions = definitions::side_by_side(old, new);
-    Difference { changes, definitions, limits, approvals: approvals.collect(), signing, is_valued_otherwise, direction }
+    let approvals = approvals.collect();
+    Difference { changes, definitions, limits, approvals, newcomers, signing, is_valued_otherwise, direction }
 }
 
 /// Returns every rule in force, with the sides that have it. A rule with the same meaning on both sides is listed once.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::definitions::{DefinitionChange, MemberChange};
 use super::difference::{ChangeKind, Difference, Direction, OutcomeChange};
 use super::extent::{DimensionKind, Extent, amounts_in_words};
+use super::newcomers::NewcomerChange;
 use crate::base::money::MAX_MICRO_USD;
 use crate::policy::rule::Effect;
 use crate::policy::rules::Verdict;
@@ -48,6 +49,9 @@ fn in_words(found: &Difference) -> String {
             false => "may be completed by fewer or other people, or later",
         };
         text.push_str(&format!("approval `{}` {what}\n", approval.name));
+    }
+    for change in &found.newcomers {
+        text.push_str(&format!("{}\n", change.in_words()));
     }
     for change in &found.signing {
         let what = if change.loosens { " (allows more)" } else { "" };
@@ -122,14 +126,15 @@ fn verdict_text(verdict: &Verdict) -> String {
 }
 
 impl Difference {
-    /// Returns what may leave the gate, a line for each change in the outcome of an operation: no names and, without
-    /// `with_money`, no amounts.
+    /// Returns what may leave the gate, a line for each change in the outcome of an operation and in who approves a
+    /// destination: no names and, without `with_money`, no amounts.
     pub fn news(&self, with_money: bool) -> Vec<String> {
         let line = |change: &OutcomeChange| match with_money {
             true => format!("{}: {}: {}", change.operation, heading(&change.kind), extent_in_words(&change.extent)),
             false => format!("{}: {}", change.operation, heading(&change.kind)),
         };
-        self.changes.iter().map(line).collect()
+        let newcomers = self.newcomers.iter().map(NewcomerChange::heading);
+        self.changes.iter().map(line).chain(newcomers).collect()
     }
 
     pub fn as_json(&self) -> Value {
@@ -183,6 +188,7 @@ fn as_json(found: &Difference) -> Value {
         "definitions": found.definitions.iter().map(definition).collect::<Vec<_>>(),
         "limits": limits.collect::<Vec<_>>(),
         "approvals": approvals.collect::<Vec<_>>(),
+        "newcomers": found.newcomers.iter().map(|change| json!({"what": change.in_words(), "loosens": change.loosens()})).collect::<Vec<_>>(),
         "signing": found.signing.iter().map(|change| json!({"what": change.what, "loosens": change.loosens})).collect::<Vec<_>>(),
         "valuedOtherwise": found.is_valued_otherwise,
     })

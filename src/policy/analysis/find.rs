@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::cells::Clause;
 use super::ground::{Ground, Windows};
 use super::model::{Model, Question};
+use super::newcomers;
 use super::outcome::FIRST;
 use super::outcome::{Effects, comes_out, is_unnamed};
 use super::payment::Payment;
@@ -134,7 +135,8 @@ impl<'f> Finder<'f> {
             (false, Some((payment, verdict))) => Some((at, self.outweighed(shape, rule, &payment, &verdict))),
             (false, None) => {
                 let text = format!("`{}` matches no request: its conditions contradict each other", rule.id);
-                Some((at, Finding::warning("", text).remedy("correct its conditions, or remove the rule")))
+                let remedy = newcomers::remedy(self.policies, rule, "correct its conditions", ", or remove the rule");
+                Some((at, Finding::warning("", text).remedy(remedy)))
             }
         }
     }
@@ -145,7 +147,16 @@ impl<'f> Finder<'f> {
         if shape.effect == Effect::Deny && !self.is_denied_anyway(shape) {
             return None;
         }
-        let by = self.covering(shape, &|other: &Rule| other.effect == rule.effect && other.approval == rule.approval);
+        let policies = self.policies;
+        let is_instead = |other: &Rule| {
+            let is_alike = other.effect == rule.effect && other.approval == rule.approval;
+            is_alike && !newcomers::is_needed(policies, rule, &|name| name == &*other.id)
+        };
+        let by = self.covering(shape, &is_instead);
+        // Beside single requests, it may count for who approves a destination.
+        if by.is_none() && newcomers::is_needed(policies, rule, &|_| false) {
+            return None;
+        }
         let by = by.map(|other| format!(" by `{}`", other.id)).unwrap_or_default();
         let text = format!(
             "`{}` changes nothing: every request that it matches is {} without it{by}",
@@ -239,7 +250,8 @@ impl<'f> Finder<'f> {
             }
         };
         let finding = Finding::warning("", format!("{text}; this one is {is} (by {by})"));
-        finding.example(payment.to_string()).remedy("remove it, or narrow the other rules")
+        let remedy = newcomers::remedy(self.policies, rule, "narrow the other rules", ", or remove it");
+        finding.example(payment.to_string()).remedy(remedy)
     }
 
     /// Finds amounts between two rules that no rule matches, and amounts that two rules with the same other conditions

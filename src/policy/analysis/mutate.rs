@@ -40,10 +40,10 @@ enum Changed {
 pub enum MutantFate {
     /// A test fails, or an invariant does not hold.
     Noticed,
-    /// Every request is proved to have the same outcome.
+    /// Every request is proved to have the same outcome, and as many people approve a destination.
     Equivalent,
-    /// The change only affects how windows of limits fill, and tests do not fill windows.
-    InWindows,
+    /// The change only affects how windows of limits fill, or who approves a destination: tests try neither.
+    BeyondTests,
     /// A test with this request would notice the change.
     Missed(Option<Box<Payment>>),
 }
@@ -145,7 +145,7 @@ impl Mutant {
             (Direction::Same, _) => MutantFate::Equivalent,
             (Direction::NotProved, change) => MutantFate::Missed(change.map(|change| Box::new(change.example))),
             (_, Some(change)) => MutantFate::Missed(Some(Box::new(change.example))),
-            (_, None) if !found.limits.is_empty() => MutantFate::InWindows,
+            (_, None) if !found.limits.is_empty() || !found.newcomers.is_empty() => MutantFate::BeyondTests,
             (_, None) => MutantFate::Missed(None),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::base::finding::Finding;
 use crate::base::folded::folded;
 use crate::policy::Policies;
-use crate::policy::quorum::{each_alone, missing};
+use crate::policy::quorum::{each_person, missing};
 use crate::policy::rules::Rules;
 use crate::policy::words::Groups;
 use crate::policy::words::Need;
@@ -89,16 +89,15 @@ enum Reach {
 fn reach(need: &Need, groups: &Groups) -> Reach {
     let Some(ways) = need.ways() else { return Reach::NotProved };
     let named = ways.iter().flatten().filter_map(|(group, _)| groups.get(*group));
-    let members: BTreeSet<&String> = named.flatten().collect();
-    let subjects: BTreeSet<&str> = members.iter().map(|member| subject(member)).collect();
-    if members.is_empty() {
+    let people = each_person(named.flatten().cloned());
+    if people.is_empty() {
         return Reach::NotFor(String::new());
     }
-    for person in subjects {
-        let others = members.iter().filter(|member| subject(member) != person).map(|member| (*member).clone());
-        let others = each_alone(others);
+    for (person, names) in &people {
+        let mut others = people.clone();
+        others.remove(person);
         if !ways.iter().any(|way| missing(way, groups, &others).is_empty()) {
-            return Reach::NotFor(person.to_owned());
+            return Reach::NotFor(names.first().map_or("", |name| subject(name)).to_owned());
         }
     }
     Reach::ByAll
@@ -143,5 +142,14 @@ mod tests {
         let mut groups = groups(&[("ops", &["a", "b"])]);
         groups.get_mut("ops").unwrap().insert("main:a".to_owned());
         assert_eq!(reach(&people("ops", 2), &groups), Reach::NotFor("a".to_owned()));
+    }
+
+    #[test]
+    fn one_person_in_two_spellings_is_one() {
+        let groups = groups(&[("ops", &["stra\u{df}e", "STRASSE", "b"]), ("three", &["Ann", "ann", "b", "c"])]);
+        assert_eq!(reach(&people("ops", 2), &groups), Reach::NotFor("b".to_owned()));
+        assert_eq!(reach(&people("ops", 1), &groups), Reach::ByAll);
+        assert_eq!(reach(&people("three", 2), &groups), Reach::ByAll);
+        assert_eq!(reach(&people("three", 3), &groups), Reach::NotFor("Ann".to_owned()));
     }
 }

@@ -7,6 +7,7 @@ use crate::policy::{Effect, KnownNames, Policies, read_policies};
 
 mod differences;
 mod mutants;
+mod newcomers;
 mod oddities;
 mod pathological;
 mod proofs;

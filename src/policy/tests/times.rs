@@ -223,3 +223,50 @@ fn check_says_what_has_expired_and_what_soon_will() {
     );
     assert_eq!(told("2027-06-30T22:00:00Z")[0], over("`b`", "2027-06-30", "Europe/Berlin"));
 }
+
+/// The day is that of the moment: hours after midnight are of the next one.
+#[test]
+fn a_night_of_some_days_is_told_to_have_both_ends_on_one_day() {
+    let zone = "zone = \"Europe/Berlin\"";
+    let night = format!("weekday = \"fri\", hour = \"[22, 6)\", {zone}");
+    // Friday, 2026-12-04.
+    for (time, expected) in [
+        ("2026-12-03T23:30:00Z", Effect::Allow),
+        ("2026-12-04T22:30:00Z", Effect::Allow),
+        ("2026-12-04T23:30:00Z", Effect::Deny),
+    ] {
+        assert_eq!(effect(&night, time), expected, "{time}");
+    }
+    let warnings = |when: &str| {
+        let known = KnownNames { catalog: catalog(), issuers: &["main", "console"], can_share: false };
+        let policies = all(&[&rule("r", "allow", &format!("op = \"createSwap\", {when}")), WORDS]).unwrap().policies;
+        let found = policies.oddities(&known);
+        found.into_iter().map(|one| one.text).filter(|text| text.contains("0:00")).collect::<Vec<_>>()
+    };
+    let told =
+        "`r` covers 0:00 to 6:00 and 22:00 to 24:00 of its days, and not the hours after the midnight that ends them";
+    assert_eq!(warnings(&night), [told]);
+    assert_eq!(warnings(&format!("date = \"2026-12-24\", hour = \"[22, 6)\", {zone}")), [told]);
+    let all_days = "weekday = [\"mon\", \"tue\", \"wed\", \"thu\", \"fri\", \"sat\", \"sun\"]";
+    for good in [
+        format!("hour = \"[22, 6)\", {zone}"),
+        format!("weekday = \"fri\", hour = \"[9, 17)\", {zone}"),
+        format!("weekday = \"fri\", hour = \"[22, 24)\", {zone}"),
+        format!("{all_days}, hour = \"[22, 6)\", {zone}"),
+    ] {
+        assert_eq!(warnings(&good), [""; 0], "{good}");
+    }
+}
+
+#[test]
+fn a_mistake_in_a_time_is_told_once() {
+    for (when, told) in [
+        ("hour = \"9-17\", zone = \"UTC\"", "`hour` cannot be `9-17`"),
+        ("date = \"tomorrow\", zone = \"UTC\"", "`date` cannot be `tomorrow`"),
+        ("weekday = \"frid\", zone = \"UTC\"", "`weekday` cannot be `frid`"),
+        ("zone = \"UTC\"", "`zone` has no effect alone"),
+    ] {
+        let findings = all(&[&rule("r", "deny", &format!("op = \"createSwap\", {when}")), WORDS]).unwrap_err();
+        assert!(findings.len() == 1 && findings[0].text.starts_with(told), "{when}: {findings:?}");
+    }
+}

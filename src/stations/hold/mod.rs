@@ -13,7 +13,8 @@
 //!
 //! A vote binds to the bytes that its voter saw, by their fingerprint, and to the causes that the voter was shown, by their
 //! digest. A release decides anew, by the rules and groups
-//! of that moment, on the call read again from its stored bytes. Nobody approves their own request, nor does a stand-in
+//! of that moment, on the call read again from its stored bytes. A vote comes to the same test first: where it would be in
+//! vain, the hold tells today's causes instead, and everybody votes on those. Nobody approves their own request, nor does a stand-in
 //! for them.
 
 mod amounts;

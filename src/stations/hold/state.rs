@@ -115,7 +115,7 @@ pub enum HoldEvent {
     /// Rejected, cancelled, expired; or blocked by today's rules.
     Declined(Decline),
     Released,
-    /// Today's rules or groups need more approvals.
+    /// Today's rules or groups need more approvals, or the voters were not shown today's causes.
     Reopened,
     /// The call was certainly not sent.
     NotSent,
@@ -132,8 +132,8 @@ pub fn after(state: &HoldState, event: HoldEvent, reason: Option<String>) -> Res
             Ok(HoldState::Approved)
         }
         (HoldState::Approved, HoldEvent::Released) => Ok(HoldState::Released),
-        (HoldState::Approved, HoldEvent::Reopened) => Ok(HoldState::Pending),
-        (HoldState::Pending, HoldEvent::Released | HoldEvent::Reopened | HoldEvent::NotSent)
+        (HoldState::Pending | HoldState::Approved, HoldEvent::Reopened) => Ok(HoldState::Pending),
+        (HoldState::Pending, HoldEvent::Released | HoldEvent::NotSent)
         | (HoldState::Approved, HoldEvent::Completed | HoldEvent::NotSent)
         | (
             HoldState::Released,

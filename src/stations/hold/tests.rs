@@ -158,7 +158,7 @@ fn every_event_has_its_place_in_every_state_or_none() {
         events.map(word).collect::<Vec<_>>().join(" ")
     };
     let [pending, approved, released, over @ ..] = states();
-    assert_eq!(row(&pending), "approved - - - rejected expired cancelled blocked forgotten");
+    assert_eq!(row(&pending), "approved - pending - rejected expired cancelled blocked forgotten");
     assert_eq!(row(&approved), "- released pending - rejected expired cancelled blocked forgotten");
     assert_eq!(row(&released), "- - - approved - - - - -");
     for state in over {

@@ -11,7 +11,7 @@ use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::ledger::{Step, StoreTime};
-use crate::policy::{Rules, Voices, each_alone};
+use crate::policy::{Rules, Voices, each_person};
 use crate::stations::claim::Owner;
 use crate::stations::decide::{Consent, Grounds};
 
@@ -145,12 +145,9 @@ impl VoteContext<'_> {
             let (issuer, subject) = member.split_once(':').unwrap_or(("", member));
             !hold.is_asked_by(&self.owners.person(issuer, subject), self.owners)
         };
-        let all = each_alone(self.rules.groups.values().flatten().filter(is_other).cloned());
-        let enrolled: Voices = all
-            .iter()
-            .filter(|(person, _)| self.rules.is_enrolled(person))
-            .map(|(a, b)| (a.clone(), b.clone()))
-            .collect();
+        let others = || self.rules.groups.values().flatten().filter(is_other).cloned();
+        let all = each_person(others());
+        let enrolled = each_person(others().filter(|person| self.rules.is_enrolled(person)));
         let is_within_reach = |approval: &Arc<str>| {
             let people = if self.rules.is_signed(approval) { &enrolled } else { &all };
             self.rules.progress(approval, people).is_some_and(|all| all.is_reached())

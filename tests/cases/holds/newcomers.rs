@@ -94,3 +94,24 @@ fn caller_approver_and_auditor_see_what_a_rule_is_for() {
     assert_eq!(described("refused").unwrap(), json!({ "no-tron": "The custodian has no Tron." }));
     assert_eq!(described("held").unwrap(), json!({ "newcomers": "A stolen token would pay somebody new." }));
 }
+
+/// No request needs the rule for large payments, as larger ones are denied. But its people count for each destination.
+#[test]
+fn a_set_with_fewer_people_for_destinations_waits_for_two() {
+    let new = |id: &str, approval: &str, amount: &str| {
+        format!(
+            "[[rule]]\nid = \"{id}\"\neffect = \"hold\"\napproval = \"{approval}\"\nwhen = {{ op = \"createSwap\", amount = \"{amount} \
+             USD\", destination = {{ new = true, cooldown = \"24h\" }} }}\n"
+        )
+    };
+    let less = format!("{RULES}{}", new("smaller", "one", "(0, 100]"));
+    let more = format!("{less}{}", new("largest", "dual", "(1000, inf)"));
+    let gate = gate(&Upstream::start(), &more).set("", "loosening", "two-people").start();
+    let shown = || ask(&gate, "GET", "policies", &approver("ops-1"), None).json();
+    let before = text(&shown(), "version").to_owned();
+    std::fs::write(gate.path("policies/everything.toml"), &less).unwrap();
+    wait_until("the set waits for people", || shown()["candidate"]["version"].is_string());
+    assert_eq!(text(&shown(), "version"), before);
+    let changes = shown()["candidate"]["difference"]["newcomers"].clone();
+    assert!(text(&changes[0], "what").contains("`largest`"), "{changes}");
+}

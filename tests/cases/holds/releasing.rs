@@ -1,6 +1,7 @@
 //! What lies between the last vote and upstream: rules, groups and limits of that moment, and everything that breaks.
 
 use super::{RULES, all_agree, answered, approver, ask, body, gate, held, say, sent, state, swap, text};
+use crate::cases::claims::told;
 use crate::support::clock::wait_until;
 use crate::support::upstream::answer;
 use crate::support::{Act, Upstream};
@@ -194,4 +195,31 @@ fn people_read_that_the_gate_sends_an_approved_call_again() {
     assert_eq!((list("waiting"), list("not-sent")), (1.into(), 0.into()));
     upstream.always(Act::done(201));
     wait_until("it to be paid", || payment()["status"] == "paid");
+}
+
+/// A hold whose approvals are today's has today's reasons, too: a vote on those of before would be in vain.
+#[test]
+fn a_vote_after_a_stricter_set_shows_its_reasons_first() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let call = swap("s-1", "500");
+    let hold = call.send(gate.production()).json()["hold"].clone();
+    let id = text(&hold, "id").to_owned();
+    let shown = || ask(&gate, "GET", &format!("holds/{id}"), &approver("ops-2"), None).json();
+    assert_eq!(say(&gate, "approve", &hold, "ops-1").status, 200);
+    let more = "[[rule]]\nid = \"more\"\neffect = \"hold\"\napproval = \"one\"\nwhen = { op = \"createSwap\" }\n";
+    let version = || text(&ask(&gate, "GET", "policies", &approver("ops-1"), None).json(), "version").to_owned();
+    let before = version();
+    std::fs::write(gate.path("policies/everything.toml"), format!("{RULES}{more}")).unwrap();
+    wait_until("the stricter set is in force", || version() != before);
+    let refused = say(&gate, "approve", &hold, "ops-2");
+    assert_eq!((refused.status, refused.code()), (409, "OTHER_CAUSES".to_owned()), "{refused}");
+    let now = shown();
+    let rules: Vec<&str> = now["reasons"].as_array().unwrap().iter().map(|reason| text(reason, "rule")).collect();
+    assert_eq!((rules, &now["votes"]), (vec!["larger", "more"], &serde_json::json!([])), "{now}");
+    // No further round is needed.
+    for person in ["ops-1", "ops-2", "finance-1"] {
+        assert_eq!(say(&gate, "approve", &now, person).status, 200, "{person}");
+    }
+    assert_eq!(told(&answered(&gate, &call)), "201 - executed again");
 }

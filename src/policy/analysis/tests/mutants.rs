@@ -35,7 +35,7 @@ fn mutants_that_are_said_to_be_equivalent_are_so_for_every_request() {
                     let is_held = mutant.what.starts_with("approval") && after.0 == Effect::Hold;
                     assert!(before != after || is_held, "seed {seed}: {}: {payment}", mutant.what);
                 }
-                fate @ (MutantFate::Missed(None) | MutantFate::InWindows) => {
+                fate @ (MutantFate::Missed(None) | MutantFate::BeyondTests) => {
                     // Places that a configuration may list, and windows, show in no request alone.
                     let is_of_limit = mutant.what.starts_with("limit") || text.contains("/fee");
                     assert!(is_of_limit || !limits.is_empty(), "seed {seed}: {}: {fate:?}", mutant.what);
@@ -92,7 +92,7 @@ fn tests_at_every_edge_notice_every_mutant_that_matters() {
     for (what, fate) in fates(SET) {
         match what.as_str() {
             "limit `day`: at most 999.999999 USD" | "limit `day`: at most 1000.000001 USD" => {
-                assert_eq!(fate, MutantFate::InWindows, "{what}");
+                assert_eq!(fate, MutantFate::BeyondTests, "{what}");
             }
             // Nothing beyond is allowed by this rule: what it holds up is held all the same.
             "rule `small`: amounts of 0.000001 USD to 100.000001 USD" => {
