@@ -125,6 +125,11 @@ impl AnswerBuffer {
         };
     }
 
+    /// Copies the beginning of the body: as much as needs no room.
+    pub fn beginning(&self) -> Bytes {
+        Bytes::copy_from_slice(self.bytes.get(..FREE_BYTES).unwrap_or(&self.bytes))
+    }
+
     /// Takes the body out.
     pub fn take(&mut self) -> Bytes {
         let bytes = std::mem::take(&mut self.bytes).freeze();
