@@ -82,7 +82,9 @@ pub(super) fn mark(
     }
     // Upstream's own ones tell of the quota of the whole organization: beside the gate's, a client could take them for its own.
     if !ctx.limited.fields.is_empty() {
-        reply::RATE_FIELDS.iter().for_each(|name| drop(head.remove_header(name)));
+        for name in reply::RATE_FIELDS {
+            head.remove_header(&name);
+        }
     }
     for (name, value) in &ctx.limited.fields {
         head.append_header(name, value)?;

@@ -1,8 +1,8 @@
 //! The keys of all issuers: fetched ahead of need, and kept for a bounded time while an issuer cannot be reached.
 //!
-//! A token that none of the keys signed causes a fetch, at most once per cooldown: in between, nobody knows whether the issuer
-//! has another key by now, and the answer is unavailable; only a wrong signature of a key that the token names is refused.
-//! Each issuer is fetched on its own; none waits for another.
+//! A token that none of the keys signed causes a fetch, at most once per cooldown: in between, nobody knows whether the
+//! issuer has another key by now, and the answer is unavailable; only a wrong signature of a key that the token names is
+//! refused. Each issuer is fetched on its own; none waits for another.
 
 use std::fmt;
 use std::io;

@@ -17,7 +17,7 @@ impl Reply {
     /// The part of an answer that is stored for repeats.
     pub fn kept(&self) -> StoredAnswer {
         let mut headers = self.headers.clone();
-        for name in OF_THE_MOMENT.iter().chain(&RATE_FIELDS) {
+        for name in OF_THE_MOMENT.into_iter().chain(RATE_FIELDS) {
             headers.remove(name);
         }
         StoredAnswer { status: self.status, headers, body: self.body.clone() }

@@ -56,7 +56,7 @@ fn an_answer_that_breaks_off_is_executed_only_if_it_named_the_requestid_of_the_c
     for end in ends {
         let call = swap();
         let act = end(cut_after(201, &begin(&call.request_id().to_uppercase())));
-        is_sent_once(&upstream, &gate, &call, act, ("201 - executed", "201 - executed"));
+        is_sent_once(&upstream, &gate, &call, act, ("201 - executed", "201 - executed again"));
         for beginning in [
             String::new(),
             "<html>maintenance".to_owned(),
@@ -71,7 +71,7 @@ fn an_answer_that_breaks_off_is_executed_only_if_it_named_the_requestid_of_the_c
     }
     let large = |call: &Call| format!("{}{}", begin(&call.request_id()), "x".repeat(3000));
     let call = swap();
-    is_sent_once(&upstream, &gate, &call, Act::json(201, large(&call)), ("201 - executed", "201 - executed"));
+    is_sent_once(&upstream, &gate, &call, Act::json(201, large(&call)), ("201 - executed", "201 - executed again"));
     let other = Act::json(201, large(&swap()));
     is_sent_once(&upstream, &gate, &swap(), other, ("502 OUTCOME_UNKNOWN unknown", IN_DOUBT));
 }
@@ -89,7 +89,7 @@ fn the_rest_of_an_answer_that_stalled_still_proves_its_payment() {
     );
     upstream.next(Act::bytes(head).drip(" ", Duration::from_millis(900)).send(record));
     assert_eq!(told(&call.send(gate.production())), "502 OUTCOME_UNKNOWN unknown");
-    wait_until("the late answer settles it", || told(&call.send(gate.production())) == "201 - executed");
+    wait_until("the late answer settles it", || told(&call.send(gate.production())) == "201 - executed again");
     assert_eq!(upstream.seen().len(), 1);
 }
 
