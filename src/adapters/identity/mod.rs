@@ -38,6 +38,7 @@ impl Identity {
         if let Some(believed) = self.remembered.find(token, self.keyring.generation(), self.now_secs()) {
             return Ok(believed);
         }
+        let generation = self.keyring.generation();
         match self.ask(token) {
             Err(
                 fault @ (TokenFault::UnknownKey { issuer }
@@ -45,7 +46,9 @@ impl Identity {
                 | TokenFault::Signature { issuer, .. }),
             ) => {
                 let look = self.keyring.look_again(issuer).await;
-                let result = if look == KeysLook::Resting { Err(fault) } else { self.ask(token) };
+                // The keys may have changed between the two looks at them.
+                let is_same = look == KeysLook::Resting && self.keyring.generation() == generation;
+                let result = if is_same { Err(fault) } else { self.ask(token) };
                 result.map_err(|fault| match fault {
                     // The issuer could have the key by now.
                     TokenFault::UnknownKey { issuer } | TokenFault::Signature { issuer, is_key_named: false }

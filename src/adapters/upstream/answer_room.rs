@@ -108,6 +108,12 @@ impl AnswerBuffer {
         self.bytes.extend_from_slice(piece);
     }
 
+    /// Appends as much of a piece as needs no room.
+    pub fn push_beginning(&mut self, piece: &[u8]) {
+        let free = FREE_BYTES.saturating_sub(self.bytes.len());
+        self.push(piece.get(..free).unwrap_or(piece));
+    }
+
     /// Waits until more may be read of an answer whose head says that it is `stated` bytes long. Nothing is lost where the
     /// caller stops waiting.
     pub async fn may_grow(&mut self, room: &AnswerRoom, stated: Option<usize>) {

@@ -130,6 +130,7 @@ impl Hearing {
             match line.piece().await {
                 Ok(None) => return Heard::Whole,
                 Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.room.longest() => {
+                    self.body.push_beginning(&piece);
                     return Heard::TooLarge;
                 }
                 Ok(Some(piece)) => self.body.push(&piece),
