@@ -10,6 +10,7 @@ use super::digest::hex;
 const LONGEST_ADDRESS: usize = 64;
 /// How many letters at each end of an address people compare at least.
 const SEEN_LETTERS: usize = 3;
+const UUID_DIGITS: usize = 32;
 
 /// The address format of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +79,19 @@ pub fn wallet(kind: Option<AddressKind>, text: String) -> String {
     known_wallet(kind, &text).unwrap_or(text)
 }
 
-/// Normalises a UUID to lower case; other text stays as it is.
+/// Normalises a UUID to lower case and the usual hyphens; other text stays as it is. Whoever stores UUIDs as numbers reads
+/// 32 hex digits as one wherever the hyphens are, and without any.
 pub fn uuid(text: &str) -> String {
-    if is_uuid(text) { text.to_ascii_lowercase() } else { text.to_owned() }
+    if is_uuid(text) {
+        return text.to_ascii_lowercase();
+    }
+    let digits: String = text.chars().filter(|c| *c != '-').take(UUID_DIGITS.saturating_add(1)).collect();
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..UUID_DIGITS].map(|part| digits.get(part).unwrap_or_default());
+    let is_uuid = digits.len() == UUID_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if is_uuid { parts.join("-").to_ascii_lowercase() } else { text.to_owned() }
 }
 
-/// Returns whether a text is eight, four, four, four and twelve hex digits.
+/// Returns whether a text is a UUID as it is usually written: eight, four, four, four and twelve hex digits.
 pub fn is_uuid(text: &str) -> bool {
     // A long text is not looked through.
     text.len() == 36
@@ -239,5 +247,30 @@ mod tests {
         let text = "9F1C0E8E-2F53-4A5E-9A52-6A1C0F7D4E11";
         assert_eq!(uuid(text), text.to_lowercase());
         assert_eq!(uuid("Not-A-Uuid"), "Not-A-Uuid");
+    }
+
+    #[test]
+    fn uuids_with_other_hyphens_are_one() {
+        let normal = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+        for text in [
+            "9f1c0e8e2f534a5e9a526a1c0f7d4e11",
+            "9F1C0E8E2F534A5E9A526A1C0F7D4E11",
+            "9f1c-0e8e-2f53-4a5e-9a52-6a1c-0f7d-4e11",
+            "-9f1c0e8e2f53--4a5e9a526a1c0f7d4e11-",
+        ] {
+            assert_eq!(uuid(text), normal, "{text}");
+            assert!(!is_uuid(text), "{text}");
+        }
+        for other in [
+            "9f1c0e8e2f534a5e9a526a1c0f7d4e1",
+            "9f1c0e8e2f534a5e9a526a1c0f7d4e111",
+            "9f1c0e8e2f534a5e9a526a1c0f7d4e1g",
+            "9f1c0e8e_2f53_4a5e_9a52_6a1c0f7d4e11",
+            "\u{661}f1c0e8e2f534a5e9a526a1c0f7d4e1",
+            "--------------------------------",
+            "",
+        ] {
+            assert_eq!(uuid(other), other);
+        }
     }
 }

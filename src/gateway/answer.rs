@@ -80,7 +80,12 @@ pub(super) fn mark(
     if let Some(executed) = executed {
         head.insert_header(reply::OUTCOME, HeaderValue::from_static(executed.as_str()))?;
     }
-    // Upstream may send its own rate headers; these are added.
+    // Upstream's own ones tell of the quota of the whole organization: beside the gate's, a client could take them for its own.
+    if !ctx.limited.fields.is_empty() {
+        for name in reply::RATE_FIELDS {
+            head.remove_header(&name);
+        }
+    }
     for (name, value) in &ctx.limited.fields {
         head.append_header(name, value)?;
     }

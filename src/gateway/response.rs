@@ -62,9 +62,7 @@ pub(super) fn head(
     let (Some(operation), Some(read)) = (ctx.operation.clone(), ctx.read.as_mut()) else {
         return Err(Error::explain(ErrorType::InternalError, "an answer to this request was not checked"));
     };
-    for name in read.credential.revealing_headers(&headers) {
-        headers.remove(&name);
-    }
+    read.credential.remove_revealing(&mut headers);
     // A status that is neither success nor error, such as a redirect or an upgrade, is not a valid answer.
     if !matches!(status, 200..300 | 400..600) {
         return Err(instead(&mut read.instead, read_failed(ReadFailure::of_status(status))));

@@ -124,9 +124,7 @@ impl Egress {
 /// Removes the headers that contain the credential.
 fn without_credential(mut sent: Sent, credential: &SentCredential) -> Sent {
     if let Sent::Answered { headers, .. } = &mut sent {
-        for name in credential.revealing_headers(headers) {
-            headers.remove(name);
-        }
+        credential.remove_revealing(headers);
     }
     sent
 }

@@ -11,7 +11,7 @@ use crate::ledger::StoreTime;
 use crate::node::Node;
 use crate::stations::claim::{Earlier, Settlement, SettlementPlace};
 use crate::stations::follow::{AnsweredPayment, ForeignRecord};
-use crate::stations::forward::{AnswerBody, Sent};
+use crate::stations::forward::Sent;
 use crate::stations::refusal::code;
 use crate::stations::reply::{Reply, settled};
 use crate::stations::settle::{CallIds, Doubt, NotExecuted, Outcome, event, settle};
@@ -54,7 +54,7 @@ impl SentCall {
         settlement: &Settlement,
         (outcome, reply): (&Outcome, &Reply),
     ) {
-        if let Outcome::Executed { body: AnswerBody::Complete(body), .. } = outcome
+        if let Outcome::Executed { body: Some(body), .. } = outcome
             && let Some(found) = self.differing(node, settlement, body)
         {
             tell_of_answer(egress, node, settlement.attempt, &found).await;

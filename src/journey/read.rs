@@ -1,5 +1,6 @@
 //! A read whose answer is checked before the caller gets it.
 
+use bytes::Bytes;
 use http::HeaderMap;
 
 use super::Egress;
@@ -17,7 +18,7 @@ pub async fn fetch(egress: &Egress, cleared: Cleared, headers: &HeaderMap, trace
         if *status < 400 {
             return ReadReply { reply: read_failed(ReadFailure::Withheld), drift: None };
         }
-        *body = AnswerBody::Incomplete(Loss::Broken);
+        *body = AnswerBody::Incomplete { loss: Loss::Broken, beginning: Bytes::new() };
     }
     fetched(&operation, egress.credential.is_injected(), sent)
 }

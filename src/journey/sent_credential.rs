@@ -23,14 +23,24 @@ impl SentCredential {
         SentCredential { environment, secret: secret.filter(|secret| is_searched(secret)) }
     }
 
-    /// Returns the headers of upstream's answer that contain the credential, such as those that a proxy echoes.
-    /// `Content-Type` is parsed and not searched.
-    pub fn revealing_headers(&self, headers: &HeaderMap) -> Vec<HeaderName> {
-        let Some(secret) = &self.secret else { return Vec::new() };
+    /// Removes the headers of upstream's answer that contain the credential, such as those that a proxy echoes. Of
+    /// `Content-Type`, the media type stays.
+    pub fn remove_revealing(&self, headers: &mut HeaderMap) {
+        let Some(secret) = &self.secret else { return };
         let secret = secret.reveal().as_bytes();
-        let reveals = |value: &HeaderValue| value.as_bytes().windows(secret.len()).any(|window| window == secret);
-        let found = headers.iter().filter(|(name, value)| **name != CONTENT_TYPE && reveals(value));
+        let is_in = |text: &[u8]| text.windows(secret.len()).any(|window| window == secret);
+        let found = headers.iter().filter(|(_, value)| is_in(value.as_bytes()));
         let names: Vec<HeaderName> = found.map(|(name, _)| name.clone()).collect();
+        let media_type =
+            headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().split(|byte| *byte == b';').next());
+        let media_type = media_type.filter(|media_type| !is_in(media_type));
+        let media_type = media_type.and_then(|media_type| HeaderValue::from_bytes(media_type).ok());
+        for name in &names {
+            headers.remove(name);
+        }
+        if names.contains(&CONTENT_TYPE) {
+            headers.extend(media_type.map(|media_type| (CONTENT_TYPE, media_type)));
+        }
         if !names.is_empty() {
             tracing::error!(
                 environment = %self.environment,
@@ -39,7 +49,6 @@ impl SentCredential {
                  provider of the API"
             );
         }
-        names
     }
 
     /// Returns whether a body contains the credential.
@@ -55,7 +64,7 @@ impl SentCredential {
     pub fn is_in_answer(&self, sent: &Sent) -> bool {
         match sent {
             Sent::Answered { body: AnswerBody::Complete(body), .. } => self.is_in(body),
-            Sent::Answered { body: AnswerBody::Incomplete(_), .. }
+            Sent::Answered { body: AnswerBody::Incomplete { .. }, .. }
             | Sent::Lost(_)
             | Sent::NotWritten
             | Sent::TooLate => false,

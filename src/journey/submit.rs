@@ -23,7 +23,7 @@ use crate::stations::admit::Admitted;
 use crate::stations::check::{CallName, CheckFailure, CheckRefusal, Intent, check};
 use crate::stations::claim::{self, AttemptSource, Claim, ClaimState, ClaimStatus, Earlier, Freeze, Owner, Settlement};
 use crate::stations::decide::{Decision, Grounds, decide};
-use crate::stations::forward::{AnswerBody, clear};
+use crate::stations::forward::clear;
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
 use crate::stations::settle::{CallIds, Doubt, Outcome};
 use crate::telemetry::Station;
@@ -139,11 +139,11 @@ pub(super) async fn carry_on(
 
     let call = SentCall { operation, ids, asked, earlier_are_proven, credential };
     let (outcome, reply) = call.outcome(&egress, &node, sent);
-    let unchecked = matches!(outcome, Outcome::Executed { body: AnswerBody::Complete(_), .. });
+    let unchecked = matches!(outcome, Outcome::Executed { body: Some(_), .. });
     let settling = exchange.spans.enter(Station::Settle);
     call.settle(&egress, &node, &settlement, (&outcome, &reply)).await;
     drop(settling);
-    if let Some(late) = late {
+    if let Some(late) = late.filter(|_| matches!(outcome, Outcome::Unknown(_))) {
         let (late_answers, counts) = (egress.late_answers.clone(), (node.metrics.clone(), egress.environment));
         late_answers.wait_for(caller, counts, listen(call, (egress, node), settlement, open, late));
     }

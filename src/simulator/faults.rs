@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::answer::SimulatorAnswer;
 use super::delivery::{Delivery, Then, faultless, json_headers, wire};
 use super::faulty_answers::{
-    already_exists, echo, garbage, half, html_500, padded, whole, with_foreign_id, wrong_shape,
+    already_exists, echo, garbage, html_500, padded, whole, with_foreign_id, without_end, wrong_shape,
 };
 use super::naming::NameSource;
 use crate::base::ids::OperationId;
@@ -60,9 +60,9 @@ pub enum FaultKind {
     Hang,
     /// No effect; no answer ever comes.
     HangBeforeEffect,
-    /// The effect happens; a head and half of its body, then a TCP reset.
+    /// The effect happens; a head and its body without the end, then a TCP reset.
     CutBody,
-    /// The effect happens; a head and half of its body, then nothing more.
+    /// The effect happens; a head and its body without the end, then nothing more.
     StallBody,
     /// This answer instead of the call's own.
     Answer { status: u16, content_type: Option<String>, body: Vec<u8>, effect: bool },
@@ -263,8 +263,8 @@ impl Strike {
             FaultKind::ResetAfterReceiving => after(execute, wire(Vec::new(), Then::Reset)),
             FaultKind::CloseAfterReceiving => after(execute, wire(Vec::new(), Then::Close)),
             FaultKind::Hang => after(execute, wire(Vec::new(), Then::Silence)),
-            FaultKind::CutBody => wire(half(&execute()), Then::Reset),
-            FaultKind::StallBody => wire(half(&execute()), Then::Silence),
+            FaultKind::CutBody => wire(without_end(&execute()), Then::Reset),
+            FaultKind::StallBody => wire(without_end(&execute()), Then::Silence),
             FaultKind::Answer { status, content_type, body, effect } => {
                 let headers = content_type.map(|t| ("content-type", t)).into_iter().collect();
                 maybe_after(effect, execute, Delivery::Http { status, headers, body })

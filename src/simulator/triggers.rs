@@ -87,7 +87,7 @@ pub const TRIGGERS: &[Trigger] = &[
     trigger(
         "35.35",
         "test-cut-",
-        "executes the call and cuts its answer in the middle",
+        "executes the call and cuts its answer before its end",
         "2xx `{\"status\": \"executed\"}`, `executed`",
         Some(Struck::Cut),
     ),

@@ -173,8 +173,21 @@ pub enum Loss {
 #[derive(Debug)]
 pub enum AnswerBody {
     Complete(Bytes),
-    /// The body stalled, broke off, or is larger than the limit.
-    Incomplete(Loss),
+    /// The body stalled, broke off, or is larger than the limit. Of its `beginning`, a bounded part is kept.
+    Incomplete {
+        loss: Loss,
+        beginning: Bytes,
+    },
+}
+
+impl AnswerBody {
+    /// Returns the body if all of it came.
+    pub fn whole(self) -> Option<Bytes> {
+        match self {
+            AnswerBody::Complete(body) => Some(body),
+            AnswerBody::Incomplete { .. } => None,
+        }
+    }
 }
 
 #[cfg(test)]

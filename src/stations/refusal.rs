@@ -40,6 +40,9 @@ const REPEATED_WORDS: [&str; 26] = [
     "used",
     "was executed",
 ];
+/// Codes, in words, of what is no refusal.
+const DONE: [&str; 10] =
+    ["accepted", "completed", "created", "executed", "ok", "paid", "processed", "succeeded", "success", "successful"];
 /// A shorter requestId may be a part of any text.
 const TELLING_BYTES: usize = 8;
 
@@ -77,7 +80,8 @@ pub(super) fn is_proof(
         return false;
     }
     let Ok(body) = json::parse(body, Limits::UPSTREAM_TREE) else { return false };
-    let is_of_a_repeat = || is_of_a_repeat(&body) || own.is_some_and(|own| names(&body, own));
+    let is_of_a_repeat =
+        || is_of_a_repeat(&body) || contradicts_itself(&body) || own.is_some_and(|own| names(&body, own));
     match operation.refusals.listing(status, code(&body)) {
         Listing::ProvesByCode => true,
         Listing::ProvesByStatus => !is_of_a_repeat(),
@@ -105,12 +109,28 @@ pub fn is_of_a_repeat(body: &Value) -> bool {
     })
 }
 
-/// Returns whether a refusal names the call's own requestId: it may be the record of the call.
+/// Returns whether the code of a refusal says that the call was accepted or executed.
+fn contradicts_itself(body: &Value) -> bool {
+    let is_success = |code: &Value| match code {
+        Value::Number(number) => number.as_u64().is_some_and(|number| (200..300).contains(&number)),
+        Value::String(text) => matches!(text.parse(), Ok(200_u16..300)) || DONE.contains(&words(text).trim()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    };
+    let error = body.get("error");
+    let codes = [body.get("code"), error, error.and_then(|error| error.get("code"))];
+    codes.into_iter().flatten().any(is_success)
+}
+
+/// Returns whether a refusal names the call's own requestId: it may be the record of the call. Another one of the same
+/// letters between other hyphens may be the same UUID.
 fn names(body: &Value, own: &RequestId) -> bool {
     let own = folded(own.as_str());
+    let bare = own.replace('-', "");
     says_somewhere(body, &|text| {
         let text = folded(text);
-        text == own || (own.len() >= TELLING_BYTES && text.contains(&own))
+        text == own
+            || (own.len() >= TELLING_BYTES && text.contains(&own))
+            || (bare.len() >= TELLING_BYTES && text.replace('-', "").contains(&bare))
     })
 }
 
@@ -210,6 +230,28 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_whose_code_says_that_the_call_was_executed_contradicts_itself() {
+        for body in [
+            json!({"code": 200, "error": "X", "errorDetails": "y"}),
+            json!({"code": 201, "error": "X", "errorDetails": "y"}),
+            json!({"code": 400, "error": "EXECUTED", "errorDetails": "y"}),
+            json!({"status": "error", "error": {"code": "ACCEPTED", "message": "x"}}),
+            json!({"status": "error", "error": {"code": "200", "message": "x"}}),
+            json!({"error": "OK"}),
+        ] {
+            assert!(contradicts_itself(&body), "{body}");
+        }
+        for body in [
+            json!({"code": 400, "error": "X", "errorDetails": "y"}),
+            json!({"code": 500, "error": "NOT_ACCEPTED", "errorDetails": "y"}),
+            json!({"status": "error", "error": {"code": "NOT_EXECUTED", "message": "x"}}),
+            json!({"error": "Invalid API key"}),
+        ] {
+            assert!(!contradicts_itself(&body), "{body}");
+        }
+    }
+
+    #[test]
     fn a_refusal_that_names_the_requestid_of_the_call_may_be_its_record() {
         let says = |own: &str, text: &str| {
             names(&json!({"error": {"code": "X", "details": [{"a": text}]}}), &RequestId::parse(own).unwrap())
@@ -217,6 +259,8 @@ mod tests {
         assert!(says("5EED0000-aaaa", "transfer 5eed0000-aaaa: no funds"));
         assert!(says("x-1", "x-1") && !says("x-1", "max-1"));
         assert!(!says("5eed0000-aaaa", "5eed0000-bbbb"));
+        let own = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+        assert!(says(own, "see 9F1C0E8E2F534A5E9A526A1C0F7D4E11") && says(&own.replace('-', ""), own));
     }
 
     #[test]

@@ -17,11 +17,11 @@ use crate::catalog::{AnsweredRecord, Operation, Violation};
 /// The outcome of one call.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Upstream answered this call with a success; its body may have been cut off.
+    /// Upstream answered this call with a success; `None` where its body is not whole or must not pass.
     Executed {
         status: u16,
         headers: HeaderMap,
-        body: AnswerBody,
+        body: Option<Bytes>,
     },
     /// Certainly not executed.
     NotExecuted(NotExecuted),
@@ -92,16 +92,13 @@ pub fn settle(operation: &Operation, own: &CallIds, terms: ProofTerms, sent: Sen
     if (200..300).contains(&status) {
         return match disbelief(operation, own, status, &headers, &body) {
             Some(violation) => Outcome::Unknown(Doubt::Unbelieved { status, violation }),
-            None => Outcome::Executed { status, headers, body },
+            None => Outcome::Executed { status, headers, body: body.whole() },
         };
     }
     if (300..400).contains(&status) {
         return Outcome::Unknown(Doubt::Redirected);
     }
-    let body = match body {
-        AnswerBody::Complete(body) if is_documented(operation, status, &headers, &body) => Some(body),
-        AnswerBody::Complete(_) | AnswerBody::Incomplete(_) => None,
-    };
+    let body = body.whole().filter(|body| is_documented(operation, status, &headers, body));
     let is_proof =
         body.as_ref().is_some_and(|body| refusal::is_proof(operation, terms, (status, body), own.request_id.as_ref()));
     match (is_proof, status) {
@@ -113,7 +110,7 @@ pub fn settle(operation: &Operation, own: &CallIds, terms: ProofTerms, sent: Sen
     }
 }
 
-/// Returns why a success is not the answer to this call. A body that was cut off has nothing to check.
+/// Returns why a success is not the answer to this call.
 fn disbelief(
     operation: &Operation,
     own: &CallIds,
@@ -124,7 +121,10 @@ fn disbelief(
     if let Some(violation) = media_drift(headers) {
         return Some(violation);
     }
-    let AnswerBody::Complete(body) = body else { return None };
+    let body = match body {
+        AnswerBody::Complete(body) => body,
+        AnswerBody::Incomplete { beginning, .. } => return disbelief_of_beginning(operation, own, beginning),
+    };
     let answer = match FlatJson::parse(body, Limits::UPSTREAM) {
         Ok(answer) => answer,
         Err(error) => return Some(Violation::new("", "json", error.to_string())),
@@ -149,13 +149,31 @@ fn disbelief(
     }
 }
 
+/// Returns why the beginning of a success does not show that it answers this call: only the call's own requestId does or,
+/// where answers have none, the id of the record that the path names.
+fn disbelief_of_beginning(operation: &Operation, own: &CallIds, beginning: &[u8]) -> Option<Violation> {
+    let answer = match FlatJson::parse_beginning(beginning, Limits::UPSTREAM) {
+        Ok(answer) => answer,
+        Err(error) => return Some(Violation::new("", "json", error.to_string())),
+    };
+    let (place, keyword, ours) = match (&operation.answered_request_id, &own.request_id) {
+        (Some(place), Some(ours)) => (place, "requestId", ours.as_str()),
+        _ => match (&operation.answered_record, &own.record) {
+            (Some(AnsweredRecord { id: place, .. }), Some(ours)) => (place, "record", ours.as_str()),
+            _ => return Some(Violation::new("", "json", "a whole answer")),
+        },
+    };
+    match place.find_in(answer.root()).map(FlatValue::kind) {
+        Some(FlatKind::Text(theirs)) if normal::uuid(theirs) == normal::uuid(ours) => None,
+        _ => Some(Violation::new(place.as_str(), keyword, "the id of this call, before the answer breaks off")),
+    }
+}
+
 impl Outcome {
     /// The same outcome without upstream's bodies and without anything that repeats them.
     pub fn withheld(self) -> Outcome {
         match self {
-            Outcome::Executed { status, headers, body: _ } => {
-                Outcome::Executed { status, headers, body: AnswerBody::Incomplete(Loss::Broken) }
-            }
+            Outcome::Executed { status, headers, body: _ } => Outcome::Executed { status, headers, body: None },
             Outcome::NotExecuted(NotExecuted::Refused { status, headers, body: _ }) => {
                 Outcome::NotExecuted(NotExecuted::Refused { status, headers, body: None })
             }

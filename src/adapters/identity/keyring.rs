@@ -1,8 +1,8 @@
 //! The keys of all issuers: fetched ahead of need, and kept for a bounded time while an issuer cannot be reached.
 //!
-//! A token with an unknown key id causes a fetch, at most once per cooldown: in between, such tokens are refused at
-//! once, or answered as unavailable if the last fetch failed. Each issuer is fetched on its own; none waits for
-//! another.
+//! A token that none of the keys signed causes a fetch, at most once per cooldown: in between, nobody knows whether the
+//! issuer has another key by now, and the answer is unavailable; only a wrong signature of a key that the token names is
+//! refused. Each issuer is fetched on its own; none waits for another.
 
 use std::fmt;
 use std::io;
@@ -19,11 +19,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::fetch::{self, FetchFault, Fetched};
+use super::issuer_rules::rules_of;
 use super::saved_document;
 use crate::adapters::heard_dates::HeardDates;
 use crate::adapters::regular_file::{read_regular, read_regular_aside};
-use crate::config::{HoldsMode, IssuerConfig, KeySource, SubjectForm};
-use crate::stations::admit::{IssuerRules, KeyFault, KeySet, Trusted};
+use crate::config::{IssuerConfig, KeySource};
+use crate::stations::admit::{KeyFault, KeySet, Trusted};
 use crate::telemetry::Metrics;
 
 /// How often keys are fetched again, or their file is checked.
@@ -32,7 +33,7 @@ const FILE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause after a failed fetch.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 const SHORTEST_REST: Duration = Duration::from_millis(100);
-/// The minimum time between two fetches that unknown key ids cause.
+/// The minimum time between two fetches that tokens cause.
 const COOLDOWN: Duration = Duration::from_secs(10);
 
 /// The current keys of all issuers.
@@ -67,8 +68,17 @@ enum SourceKind {
     Url { url: String, client: Client, keep: Option<PathBuf> },
 }
 
-/// When an unknown key id last caused a fetch.
+/// When a token last caused a fetch.
 type RefetchState = Option<Instant>;
+
+/// The result of a wish for newer keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeysLook {
+    /// The issuer was asked since, or its keys cannot change.
+    Ended,
+    /// Too little time has passed since the last fetch that a token caused.
+    Resting,
+}
 
 /// When keys were last known to be good: when they were stored here, and how old they were then.
 #[derive(Clone, Copy)]
@@ -105,11 +115,12 @@ impl Keyring {
         let (mut trusted, mut sources) = (Vec::new(), Vec::new());
         for issuer in issuers {
             let (kind, keys) = begin(issuer)?;
+            keys.iter().for_each(|keys| warn_of(&issuer.name, keys));
             let good = match kind {
                 SourceKind::File(_) => Some(Good::aged(Duration::ZERO)),
                 SourceKind::Fixed | SourceKind::Url { .. } => None,
             };
-            trusted.push(Trusted { rules: rules(issuer), keys: keys.map(Arc::new) });
+            trusted.push(Trusted { rules: rules_of(issuer), keys: keys.map(Arc::new) });
             sources.push(KeyringSource {
                 issuer: issuer.name.clone(),
                 kind,
@@ -161,16 +172,18 @@ impl Keyring {
     }
 
     /// Fetches the keys again, unless that happened a moment ago.
-    pub async fn look_again(self: &Arc<Keyring>, issuer: usize) {
-        let Some(source) = self.sources.get(issuer) else { return };
+    pub async fn look_again(self: &Arc<Keyring>, issuer: usize) -> KeysLook {
+        let Some(source) = self.sources.get(issuer) else { return KeysLook::Ended };
         if matches!(source.kind, SourceKind::Fixed) {
-            return;
+            return KeysLook::Ended;
         }
         let ended = source.ended.load(Ordering::Acquire);
         let mut asked = source.fetching.clone().lock_owned().await;
-        let came_meanwhile = source.ended.load(Ordering::Acquire) != ended;
-        if came_meanwhile || asked.is_some_and(|asked| asked.elapsed() < COOLDOWN) {
-            return;
+        if source.ended.load(Ordering::Acquire) != ended {
+            return KeysLook::Ended;
+        }
+        if asked.is_some_and(|asked| asked.elapsed() < COOLDOWN) {
+            return KeysLook::Resting;
         }
         *asked = Some(Instant::now());
         let keyring = self.clone();
@@ -182,6 +195,7 @@ impl Keyring {
         if let Err(error) = fetch.await {
             tracing::error!(%error, "a task that fetched keys failed");
         }
+        KeysLook::Ended
     }
 
     /// Reads the keys that a configuration or a file gives, of known issuers; each with its index here.
@@ -354,6 +368,9 @@ impl Keyring {
         if same {
             return;
         }
+        if let (Some(keys), Some(source)) = (&keys, self.sources.get(issuer)) {
+            warn_of(&source.issuer, keys);
+        }
         let keys = keys.map(Arc::new);
         self.trusted.rcu(|trusted| {
             let mut changed = Vec::clone(trusted);
@@ -410,6 +427,12 @@ fn begin(issuer: &IssuerConfig) -> Result<(SourceKind, Option<KeySet>), KeyringE
     }
 }
 
+fn warn_of(issuer: &str, keys: &KeySet) {
+    for warning in keys.warnings() {
+        tracing::warn!(issuer, %warning, "a part of the issuer's keys is not used");
+    }
+}
+
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
@@ -417,23 +440,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 async fn read_key_file(path: &Path) -> Result<KeySet, String> {
     let text = read_regular_aside(path).await.map_err(|error| error.to_string())?;
     KeySet::from_jwks(&text).map_err(|fault| fault.to_string())
-}
-
-fn rules(issuer: &IssuerConfig) -> IssuerRules {
-    let secs = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    IssuerRules {
-        name: issuer.name.as_str().into(),
-        issuer: issuer.issuer.clone(),
-        audiences: issuer.audiences.clone(),
-        people_audiences: issuer.people_audiences.clone(),
-        environments: issuer.environments.clone(),
-        algorithms: issuer.algorithms.clone(),
-        leeway_secs: secs(issuer.leeway),
-        longest_lifetime_secs: secs(issuer.longest_lifetime),
-        required: issuer.required.clone(),
-        roles: issuer.roles.clone(),
-        requester: issuer.requester.clone(),
-        refuses_holds: issuer.holds == HoldsMode::Refuse,
-        opaque: issuer.subjects == SubjectForm::Opaque,
-    }
 }

@@ -1,6 +1,7 @@
 //! Verification of tokens: the issuers' current keys, and a cache of tokens that are already verified.
 
 pub(super) mod fetch;
+mod issuer_rules;
 mod saved_document;
 mod keyring;
 mod provider;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 pub use keyring::{Keyring, KeyringError};
 pub use provider::{Provider, ProviderFault};
 
+use keyring::KeysLook;
 use token_cache::RememberedTokens;
 
 use crate::base::secret::Secret;
@@ -30,21 +32,32 @@ impl Identity {
         Identity { keyring, remembered: RememberedTokens::default(), clock }
     }
 
-    /// Verifies a token. An unknown key id causes one fetch of the issuer's keys; if the issuer cannot be reached, the
-    /// result is unknown rather than a refusal.
+    /// Verifies a token. One that another key could have signed causes a fetch of the issuer's keys; if the issuer cannot
+    /// be reached, or was asked just now, the result is unknown rather than a refusal.
     pub async fn believe(&self, token: &Secret) -> Result<Arc<VerifiedToken>, TokenFault> {
         if let Some(believed) = self.remembered.find(token, self.keyring.generation(), self.now_secs()) {
             return Ok(believed);
         }
+        let generation = self.keyring.generation();
         match self.ask(token) {
-            Err(TokenFault::UnknownKey { issuer } | TokenFault::NoKeys { issuer }) => {
-                self.keyring.look_again(issuer).await;
-                match self.ask(token) {
-                    Err(TokenFault::UnknownKey { issuer }) if !self.keyring.is_answering(issuer) => {
-                        Err(TokenFault::NoKeys { issuer })
+            Err(
+                fault @ (TokenFault::UnknownKey { issuer }
+                | TokenFault::NoKeys { issuer }
+                | TokenFault::Signature { issuer, .. }),
+            ) => {
+                let look = self.keyring.look_again(issuer).await;
+                // The keys may have changed between the two looks at them.
+                let is_same = look == KeysLook::Resting && self.keyring.generation() == generation;
+                let result = if is_same { Err(fault) } else { self.ask(token) };
+                result.map_err(|fault| match fault {
+                    // The issuer could have the key by now.
+                    TokenFault::UnknownKey { issuer } | TokenFault::Signature { issuer, is_key_named: false }
+                        if look == KeysLook::Resting || !self.keyring.is_answering(issuer) =>
+                    {
+                        TokenFault::NoKeys { issuer }
                     }
-                    other => other,
-                }
+                    fault => fault,
+                })
             }
             other => other,
         }

@@ -70,7 +70,7 @@ async fn a_key_that_changes_while_a_token_is_believed_leaves_nothing_remembered(
     let identity = Identity::new(keyring.clone(), clock);
     assert!(identity.believe(&token()).await.is_ok());
     assert_eq!(keyring.generation(), 1);
-    assert_eq!(identity.believe(&token()).await.err(), Some(TokenFault::Signature));
+    assert_eq!(identity.believe(&token()).await.err(), Some(TokenFault::Signature { issuer: 0, is_key_named: false }));
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn who_leaves_does_not_take_the_look_at_the_keys_along() {
     // It begins, and whoever asked is gone before it ends.
     tokio::select! {
         biased;
-        () = keyring.look_again(0) => panic!("nothing was left to do"),
+        _ = keyring.look_again(0) => panic!("nothing was left to do"),
         () = std::future::ready(()) => {}
     }
     let changed = async {

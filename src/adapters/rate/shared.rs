@@ -3,8 +3,8 @@
 //! One script checks and moves all shared buckets of a call in one round trip, by the clock of the Redis. While the
 //! Redis is away or slow, each node allows its part of each shared rate, from its own buckets. Those also count the
 //! calls that the Redis allows, so a failure of the Redis does not start the quota anew. Nor does its return: a node
-//! adds the calls that it allowed meanwhile to the Redis. A call whose answer from the Redis was lost may have been
-//! counted there: that errs towards fewer calls.
+//! adds the calls that it allowed meanwhile to the Redis. A Redis that comes back empty starts every shared quota anew.
+//! A call whose answer from the Redis was lost may have been counted there: that errs towards fewer calls.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,9 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use http::{HeaderMap, StatusCode};
 use pingora::{Error, ErrorType, OrErr as _, Result};
 
@@ -83,8 +85,12 @@ impl AnswerHead {
         for header in &*parsed.headers {
             let name = HeaderName::from_bytes(header.name.as_bytes())
                 .or_err(ErrorType::InvalidHTTPHeader, "the name of a header of upstream's")?;
+            if header.value.contains(&b'\n') {
+                // A secret that is broken over lines would not be found in it.
+                headers.extend(unfolded(&name, header.value).map(|value| (name, value)));
+                continue;
+            }
             let value = HeaderValue::from_maybe_shared(bytes.slice_ref(header.value))
-                .or_else(|_| HeaderValue::from_bytes(&on_one_line(header.value)))
                 .or_err(ErrorType::InvalidHTTPHeader, "the value of a header of upstream's")?;
             headers.append(name, value);
         }
@@ -99,11 +105,7 @@ impl AnswerHead {
 
     /// Returns how the body ends. Where a transfer encoding says it, a length says nothing and is removed.
     pub(super) fn take_framing(&mut self, is_head_request: bool) -> Result<AnswerPieces> {
-        let encoding = self.headers.get_all(TRANSFER_ENCODING).iter().next_back();
-        let is_chunked = encoding.map(|value| {
-            let last = value.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default();
-            last.trim_ascii().eq_ignore_ascii_case(b"chunked")
-        });
+        let is_chunked = is_chunked(&self.headers)?;
         if is_chunked.is_some() {
             self.headers.remove(CONTENT_LENGTH);
         }
@@ -118,8 +120,29 @@ impl AnswerHead {
     }
 }
 
-fn on_one_line(value: &[u8]) -> Vec<u8> {
-    value.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
+/// Returns the value of a header over several lines, on one line: only of those that the gate itself reads. Of
+/// `Content-Type`, that is the media type.
+fn unfolded(name: &HeaderName, value: &[u8]) -> Option<HeaderValue> {
+    let on_one_line: Vec<u8> = value.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    if [TRANSFER_ENCODING, CONTENT_LENGTH, CONTENT_ENCODING, CONNECTION].contains(name) {
+        return HeaderValue::from_bytes(&on_one_line).ok();
+    }
+    let media_type = on_one_line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let is_whole = !media_type.iter().any(u8::is_ascii_whitespace);
+    (name == CONTENT_TYPE && is_whole).then(|| HeaderValue::from_bytes(media_type).ok()).flatten()
+}
+
+/// Returns whether the body is in chunks; `None` where no transfer coding is stated. A body in another coding cannot be read:
+/// the gate asked for none.
+fn is_chunked(headers: &HeaderMap) -> Result<Option<bool>> {
+    let codings =
+        headers.get_all(TRANSFER_ENCODING).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    codings.map(<[u8]>::trim_ascii).try_fold(None, |before, coding| match before {
+        // Nothing follows the chunks, and `identity` is no coding.
+        None | Some(false) if coding.eq_ignore_ascii_case(b"identity") => Ok(Some(false)),
+        None | Some(false) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Some(true)),
+        _ => Err(Error::explain(ErrorType::InvalidHTTPHeader, "the transfer coding of upstream's answer")),
+    })
 }
 
 fn names_close(headers: &HeaderMap) -> bool {

@@ -108,6 +108,12 @@ impl AnswerBuffer {
         self.bytes.extend_from_slice(piece);
     }
 
+    /// Appends as much of a piece as needs no room.
+    pub fn push_beginning(&mut self, piece: &[u8]) {
+        let free = FREE_BYTES.saturating_sub(self.bytes.len());
+        self.push(piece.get(..free).unwrap_or(piece));
+    }
+
     /// Waits until more may be read of an answer whose head says that it is `stated` bytes long. Nothing is lost where the
     /// caller stops waiting.
     pub async fn may_grow(&mut self, room: &AnswerRoom, stated: Option<usize>) {
@@ -123,6 +129,11 @@ impl AnswerBuffer {
                 room.free.clone().acquire_many_owned(wanted).await.ok()
             }
         };
+    }
+
+    /// Copies the beginning of the body: as much as needs no room.
+    pub fn beginning(&self) -> Bytes {
+        Bytes::copy_from_slice(self.bytes.get(..FREE_BYTES).unwrap_or(&self.bytes))
     }
 
     /// Takes the body out.

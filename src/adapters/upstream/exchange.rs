@@ -102,18 +102,15 @@ impl Hearing {
         timeout(LAST_LOOK, self.read(line)).await.ok()
     }
 
-    /// Returns whether what is still to come may prove more than what came.
-    pub fn may_learn_more(&self) -> bool {
-        self.head.as_ref().is_none_or(|(status, _)| !(200..300).contains(status))
-    }
-
     /// Returns what is known now. `heard` is `None` where the deadline was over.
     pub fn sent(&mut self, heard: Option<Heard>) -> Sent {
         let loss = if heard.is_none() { Loss::Silent } else { Loss::Broken };
         let Some((status, headers)) = self.head.clone() else { return Sent::Lost(loss) };
         let body = match heard {
             Some(Heard::Whole) => AnswerBody::Complete(self.body.take()),
-            Some(Heard::Broken | Heard::TooLarge) | None => AnswerBody::Incomplete(loss),
+            Some(Heard::Broken | Heard::TooLarge) | None => {
+                AnswerBody::Incomplete { loss, beginning: self.body.beginning() }
+            }
         };
         Sent::Answered { status, headers, body }
     }
@@ -133,6 +130,7 @@ impl Hearing {
             match line.piece().await {
                 Ok(None) => return Heard::Whole,
                 Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.room.longest() => {
+                    self.body.push_beginning(&piece);
                     return Heard::TooLarge;
                 }
                 Ok(Some(piece)) => self.body.push(&piece),

@@ -312,7 +312,7 @@ impl PinnedUpstream {
         };
         let heard = hearing.until(&mut line.line, Instant::now() + answer_time, cut).await;
         let sent = hearing.sent(heard);
-        if heard.is_some() || !hearing.may_learn_more() || cut.is_cancelled() {
+        if heard.is_some() || cut.is_cancelled() {
             return SendResult::only(sent);
         }
         // What is still on its way is dropped by the reset.

@@ -80,6 +80,22 @@ impl<'t> FlatJson<'t> {
         Ok(flat)
     }
 
+    /// Reads the beginning of a text that breaks off: the values that came, each object and array with as much of it as
+    /// came. A number at the very end may be a part of one.
+    pub fn parse_beginning(text: &'t [u8], limits: Limits) -> Result<FlatJson<'t>, JsonError> {
+        let text = match str::from_utf8(text) {
+            // The text breaks off inside a character.
+            Err(error) if error.error_len().is_none() => text.get(..error.valid_up_to()).unwrap_or_default(),
+            Ok(_) | Err(_) => text,
+        };
+        let mut reader = JsonReader::new(text, limits)?;
+        let mut flat = FlatJson::default();
+        match reader.document(|reader| flat.value(reader, Cow::Borrowed(""))) {
+            Ok(()) | Err(JsonFaultKind::UnexpectedEnd) => Ok(flat),
+            Err(reason) => Err(reader.fault(reason)),
+        }
+    }
+
     /// Makes this the JSON of one text.
     pub fn become_text(&mut self, text: &str) {
         self.entries.clear();
@@ -100,9 +116,27 @@ impl<'t> FlatJson<'t> {
     }
 
     fn value(&mut self, reader: &mut JsonReader<'t>, name: Cow<'t, str>) -> Result<(), JsonFaultKind> {
-        let at = self.entries.len();
+        let (at, first) = (self.entries.len(), reader.peek());
         self.entries.push(FlatEntry { name, stored: FlatStored::Null, end: at });
-        let stored = match reader.peek().ok_or(JsonFaultKind::UnexpectedEnd)? {
+        let (stored, read) = match (self.stored(reader, first), first) {
+            (Ok(stored), _) => (stored, Ok(())),
+            // What came of it stays: the text may only break off.
+            (Err(fault), Some(b'{')) => (FlatStored::Object(self.count_from(at)), Err(fault)),
+            (Err(fault), Some(b'[')) => (FlatStored::Array(self.count_from(at)), Err(fault)),
+            (Err(fault), _) => {
+                self.entries.truncate(at);
+                return Err(fault);
+            }
+        };
+        let end = self.entries.len();
+        if let Some(entry) = self.entries.get_mut(at) {
+            (entry.stored, entry.end) = (stored, end);
+        }
+        read
+    }
+
+    fn stored(&mut self, reader: &mut JsonReader<'t>, first: Option<u8>) -> Result<FlatStored<'t>, JsonFaultKind> {
+        Ok(match first.ok_or(JsonFaultKind::UnexpectedEnd)? {
             b'{' => FlatStored::Object(self.object(reader)?),
             b'[' => FlatStored::Array(self.array(reader)?),
             b'"' => FlatStored::Text(reader.string()?),
@@ -111,12 +145,12 @@ impl<'t> FlatJson<'t> {
             b'n' => reader.word(b"null").map(|()| FlatStored::Null)?,
             b'-' | b'0'..=b'9' => FlatStored::Number(reader.number()?),
             _ => return Err(JsonFaultKind::UnexpectedByte),
-        };
-        let end = self.entries.len();
-        if let Some(entry) = self.entries.get_mut(at) {
-            (entry.stored, entry.end) = (stored, end);
-        }
-        Ok(())
+        })
+    }
+
+    /// How many items or members came behind the place of their array or object.
+    fn count_from(&self, at: usize) -> usize {
+        FlatChildren { entries: &self.entries, at: at.saturating_add(1), end: self.entries.len() }.count()
     }
 
     fn object(&mut self, reader: &mut JsonReader<'t>) -> Result<usize, JsonFaultKind> {
@@ -224,5 +258,44 @@ impl<'v> Iterator for FlatChildren<'v> {
         // A value that is being read has no end yet.
         self.at = entry.end.max(self.at.saturating_add(1));
         Some((&*entry.name, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#" {"a":"1","b":{"c":[1,{"d":"\u00e4ä"},true],"e":null},"f":-12.5,"g":[],"h":"end"} "#;
+
+    fn is_beginning(begun: FlatValue<'_>, whole: FlatValue<'_>) -> bool {
+        match (begun.kind(), whole.kind()) {
+            (FlatKind::Object(few), FlatKind::Object(all)) | (FlatKind::Array(few), FlatKind::Array(all)) => {
+                let mut pairs = begun.children().zip(whole.children());
+                few <= all
+                    && begun.children().count() == few
+                    && pairs.all(|((name, part), (other, all))| name == other && is_beginning(part, all))
+            }
+            (FlatKind::Number(part), FlatKind::Number(all)) => all.starts_with(part),
+            _ => begun.to_tree() == whole.to_tree(),
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_has_the_values_that_came() {
+        let whole = FlatJson::parse(TEXT.as_bytes(), Limits::UPSTREAM).unwrap();
+        let mut most = 0;
+        for end in 0..=TEXT.len() {
+            let beginning = TEXT.as_bytes().get(..end).unwrap();
+            // One that breaks off in an escape or a number is not read.
+            let Ok(begun) = FlatJson::parse_beginning(beginning, Limits::UPSTREAM) else { continue };
+            assert!(begun.count() == 0 || is_beginning(begun.root(), whole.root()), "{end}: {begun:?}");
+            most = most.max(begun.count());
+        }
+        assert_eq!(most, whole.count());
+        let count = |text: &str| FlatJson::parse_beginning(text.as_bytes(), Limits::UPSTREAM).map(|flat| flat.count());
+        assert_eq!(count(r#"{"a":{"b":"x""#), Ok(3));
+        assert_eq!(count(r#"{"a":{"b":"x"#), Ok(2));
+        assert_eq!(count(r#"{"a":"#), Ok(1));
+        assert!(count("{\"a\":1}x").is_err() && count("{\"a\":1,\"a\"").is_err() && count("<html>").is_err());
     }
 }

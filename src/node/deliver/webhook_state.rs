@@ -11,6 +11,8 @@ const AT_ONCE: usize = 4;
 /// The pause after a failure; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The pause after a 410, by which a webhook says that it wants no more notices. A proxy or a tool may say so by mistake.
+const GONE_PAUSE: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(super) struct WebhookLine {
@@ -21,19 +23,17 @@ pub(super) struct WebhookLine {
     /// Failures since the last delivery.
     failures: u32,
     paused_until: Duration,
-    /// The webhook answered 410: it wants no more notices.
-    is_off: bool,
 }
 
 impl WebhookLine {
     pub fn new(webhook: Arc<Webhook>, keep: Duration) -> WebhookLine {
-        WebhookLine { webhook, keep, busy: 0, failures: 0, paused_until: Duration::ZERO, is_off: false }
+        WebhookLine { webhook, keep, busy: 0, failures: 0, paused_until: Duration::ZERO }
     }
 
     /// Returns whether one more delivery may start now, and counts it.
     pub fn begin(&mut self, elapsed: Duration) -> bool {
         let most = if self.failures > 0 { 1 } else { AT_ONCE };
-        let begins = !self.is_off && elapsed >= self.paused_until && self.busy < most;
+        let begins = elapsed >= self.paused_until && self.busy < most;
         self.busy = self.busy.saturating_add(usize::from(begins));
         begins
     }
@@ -54,10 +54,6 @@ impl WebhookLine {
                 }
                 (self.failures, self.paused_until) = (0, Duration::ZERO);
             }
-            Came::Gone => {
-                tracing::warn!(webhook = name, "a webhook wants no more notices (410): it is off until the next start");
-                self.is_off = true;
-            }
             // Deliveries that ran beside the one that failed tell nothing new.
             _ if elapsed < self.paused_until => {}
             _ => {
@@ -66,7 +62,10 @@ impl WebhookLine {
                     Came::Refused { wait, .. } => wait.unwrap_or_default(),
                     _ => Duration::ZERO,
                 };
-                let pause = jittered(doubled.min(LONGEST_PAUSE)).max(asked);
+                let pause = match came {
+                    Came::Gone => GONE_PAUSE,
+                    _ => jittered(doubled.min(LONGEST_PAUSE)).max(asked),
+                };
                 tracing::warn!(
                     webhook = name,
                     outcome = came.as_str(),

@@ -34,6 +34,11 @@ pub enum KeyKind {
 }
 
 impl Algorithm {
+    /// Returns the algorithm that a key or a token names: by its name here or, for EdDSA on Ed25519, that of RFC 9864.
+    pub(super) fn named(name: &str) -> Option<Algorithm> {
+        if name == "Ed25519" { Some(Algorithm::EdDsa) } else { Algorithm::parse(name) }
+    }
+
     pub fn kind(self) -> KeyKind {
         match self {
             Algorithm::Rs256

@@ -1,6 +1,5 @@
 //! The verification keys of an issuer.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use base64::Engine as _;
@@ -20,7 +19,7 @@ use super::algorithm::{Algorithm, KeyKind};
 use crate::base::json::{self, Limits};
 use crate::base::secret::Secret;
 
-/// The most keys of a set.
+/// The most keys of a set that are used.
 const MAX_KEYS: usize = 100;
 /// The shortest RSA modulus, in bytes.
 const RSA_BYTES: usize = 256;
@@ -29,6 +28,7 @@ const RSA_BYTES: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeySet {
     keys: Vec<VerificationKey>,
+    warnings: Vec<KeyWarning>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -53,15 +53,19 @@ pub enum KeyFault {
     Json(json::JsonError),
     #[error("it is not a JSON Web Key Set: an object with a list `keys`")]
     NotASet,
-    #[error("it has more than {MAX_KEYS} keys")]
-    TooMany,
-    /// Two keys share one id.
-    #[error("two of its keys have the same `kid`")]
-    SameId,
     #[error("it has no key that can verify a signature")]
     NoneUsable,
     #[error("it is not one public key in PEM of a supported kind (RSA of 2048 bits or more, P-256, P-384, Ed25519)")]
     Pem,
+}
+
+/// A part of a set of keys that is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
+pub enum KeyWarning {
+    #[error("different keys have the same `kid`, kind and algorithm: none of them is used")]
+    SameId,
+    #[error("it has more than {MAX_KEYS} keys: only the first ones are used")]
+    TooMany,
 }
 
 impl KeySet {
@@ -69,16 +73,28 @@ impl KeySet {
     pub fn from_jwks(text: &[u8]) -> Result<KeySet, KeyFault> {
         let set = json::parse(text, Limits::UPSTREAM_TREE).map_err(KeyFault::Json)?;
         let listed = set.get("keys").and_then(Value::as_array).ok_or(KeyFault::NotASet)?;
-        if listed.len() > MAX_KEYS {
-            return Err(KeyFault::TooMany);
+        let (mut keys, mut warnings) = (Vec::new(), Vec::new());
+        for key in listed.iter().filter_map(Value::as_object).filter_map(VerificationKey::from_jwk) {
+            if keys.contains(&key) {
+                continue;
+            }
+            if keys.len() >= MAX_KEYS {
+                warnings.push(KeyWarning::TooMany);
+                break;
+            }
+            keys.push(key);
         }
-        let keys: Vec<VerificationKey> =
-            listed.iter().filter_map(Value::as_object).filter_map(VerificationKey::from_jwk).collect();
-        let mut ids = BTreeSet::new();
-        if !keys.iter().filter_map(|key| key.id.as_deref()).all(|id| ids.insert(id)) {
-            return Err(KeyFault::SameId);
+        let (alone, ambiguous): (Vec<_>, Vec<_>) =
+            keys.iter().cloned().partition(|key| keys.iter().filter(|other| key.is_named_as(other)).count() <= 1);
+        if !ambiguous.is_empty() {
+            warnings.push(KeyWarning::SameId);
         }
-        if keys.is_empty() { Err(KeyFault::NoneUsable) } else { Ok(KeySet { keys }) }
+        if alone.is_empty() { Err(KeyFault::NoneUsable) } else { Ok(KeySet { keys: alone, warnings }) }
+    }
+
+    /// Returns what of the set is not used, and should be mended.
+    pub fn warnings(&self) -> &[KeyWarning] {
+        &self.warnings
     }
 
     /// Reads one public key, or the key of a certificate.
@@ -96,12 +112,17 @@ impl KeySet {
     }
 
     fn of(material: Material) -> KeySet {
-        KeySet { keys: vec![VerificationKey { id: None, algorithm: None, material }] }
+        KeySet { keys: vec![VerificationKey { id: None, algorithm: None, material }], warnings: Vec::new() }
     }
 
     /// Returns whether a key of this set could have made a signature with this id and algorithm.
     pub(super) fn knows(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
         self.candidates(id, algorithm).next().is_some()
+    }
+
+    /// Returns whether an id names a key of this set.
+    pub(super) fn names(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
+        id.is_some() && self.candidates(id, algorithm).any(|key| key.id.as_deref() == id)
     }
 
     pub(super) fn verify(&self, id: Option<&str>, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
@@ -142,7 +163,7 @@ impl VerificationKey {
         }
         let algorithm = match text("alg") {
             None => None,
-            Some(name) => Some(Algorithm::parse(name)?),
+            Some(name) => Some(Algorithm::named(name)?),
         };
         let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
         let material = match (text("kty")?, text("crv")) {
@@ -153,7 +174,16 @@ impl VerificationKey {
             // A shared secret must not be in a set that others can read.
             _ => return None,
         };
-        Some(VerificationKey { id: text("kid").map(str::to_owned), algorithm, material })
+        let fits = algorithm.is_none_or(|algorithm| algorithm.kind() == material.kind());
+        fits.then(|| VerificationKey { id: text("kid").map(str::to_owned), algorithm, material })
+    }
+
+    /// Whether a token that names one of them may mean the other.
+    fn is_named_as(&self, other: &VerificationKey) -> bool {
+        self.id.is_some()
+            && self.id == other.id
+            && self.algorithm == other.algorithm
+            && self.material.kind() == other.material.kind()
     }
 }
 

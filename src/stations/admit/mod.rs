@@ -17,7 +17,7 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 pub use algorithm::{Algorithm, KeyKind};
 pub use certificate::{Certificate, CertificateName};
 pub use claims::{FieldPath, is_name};
-pub use keys::{KeyFault, KeySet};
+pub use keys::{KeyFault, KeySet, KeyWarning};
 pub use token::{Caller, IssuerRules, KnownCaller, TokenFault, Trusted, VerifiedToken, believe, stated};
 
 use crate::base::ids::Environment;

@@ -247,7 +247,12 @@ pub enum TokenFault {
     NoKeys {
         issuer: usize,
     },
-    Signature,
+    /// No key made the signature: the issuer may have another one by now.
+    Signature {
+        issuer: usize,
+        /// Whether the key id of the token names a key that the issuer has.
+        is_key_named: bool,
+    },
     Audience,
     Expired,
     NotYet,
@@ -267,7 +272,7 @@ impl TokenFault {
             TokenFault::Algorithm => "algorithm",
             TokenFault::UnknownKey { .. } => "unknown_key",
             TokenFault::NoKeys { .. } => "no_keys",
-            TokenFault::Signature => "signature",
+            TokenFault::Signature { .. } => "signature",
             TokenFault::Audience => "audience",
             TokenFault::Expired => "expired",
             TokenFault::NotYet => "not_yet",
@@ -300,7 +305,7 @@ pub fn believe(token: &str, trusted: &[Trusted], now_secs: i64) -> Result<Verifi
         return Err(TokenFault::UnknownKey { issuer });
     }
     if !keys.verify(id, parts.algorithm, parts.signed, &parts.signature) {
-        return Err(TokenFault::Signature);
+        return Err(TokenFault::Signature { issuer, is_key_named: keys.names(id, parts.algorithm) });
     }
     let until_secs = rules.time(&parts.claims, now_secs)?;
     let bearers = rules.bearers(&parts.claims).ok_or(TokenFault::Audience)?;
@@ -367,7 +372,7 @@ fn read_header(header: &Map<String, Value>) -> Result<(Algorithm, Option<String>
         return Err(TokenFault::Header);
     }
     let algorithm =
-        header.get("alg").and_then(Value::as_str).and_then(Algorithm::parse).ok_or(TokenFault::Algorithm)?;
+        header.get("alg").and_then(Value::as_str).and_then(Algorithm::named).ok_or(TokenFault::Algorithm)?;
     let key_id = match header.get("kid") {
         None => None,
         Some(Value::String(id)) if !id.is_empty() && id.len() <= LONGEST_KEY_ID => Some(id.clone()),

@@ -156,9 +156,9 @@ fn moves_the_same(side: &Side, asked: &Value, found: &Value) -> bool {
     let on = chain.as_ref().and_then(|chain| AddressKind::of_chain(chain.get(asked)?.as_str()?));
     is_same(amount, &|asked, found| plain_decimal(asked).is_some_and(|asked| Some(asked) == plain_decimal(found)))
         && is_same(wallet, &|asked, found| is_same_wallet(on, asked, found))
-        && [currency, chain, party, external_wallet, account]
-            .into_iter()
-            .all(|pointer| is_same(pointer, &|asked, found| asked.eq_ignore_ascii_case(found)))
+        && [currency, chain, party, external_wallet, account].into_iter().all(|pointer| {
+            is_same(pointer, &|asked, found| normal::uuid(asked).eq_ignore_ascii_case(&normal::uuid(found)))
+        })
 }
 
 fn as_text(value: &Value) -> Option<String> {

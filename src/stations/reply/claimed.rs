@@ -2,21 +2,14 @@
 
 use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
 
-use super::{Code, Executed, Reply, ReplyOrigin, UNPROVEN, declined, own, repeat};
+use super::{Code, Executed, RATE_FIELDS, Reply, ReplyOrigin, UNPROVEN, declined, own, repeat};
 use crate::catalog::{ClaimSource, ErrorShape, Operation};
 use crate::stations::claim::{ClaimStatus, Earlier, StoredAnswer};
 use crate::stations::hold::NoPlace;
 
 const REPLAYED: HeaderName = HeaderName::from_static("sluice-replayed");
 /// Response headers that were true only at that moment.
-const OF_THE_MOMENT: [HeaderName; 6] = [
-    DATE,
-    RETRY_AFTER,
-    HeaderName::from_static("ratelimit"),
-    HeaderName::from_static("ratelimit-policy"),
-    HeaderName::from_static("ratelimit-remaining"),
-    HeaderName::from_static("ratelimit-reset"),
-];
+const OF_THE_MOMENT: [HeaderName; 2] = [DATE, RETRY_AFTER];
 /// The retry time for an unknown outcome.
 const DOUBT_RETRY_SECS: u32 = 30;
 
@@ -24,7 +17,7 @@ impl Reply {
     /// The part of an answer that is stored for repeats.
     pub fn kept(&self) -> StoredAnswer {
         let mut headers = self.headers.clone();
-        for name in OF_THE_MOMENT {
+        for name in OF_THE_MOMENT.into_iter().chain(RATE_FIELDS) {
             headers.remove(name);
         }
         StoredAnswer { status: self.status, headers, body: self.body.clone() }

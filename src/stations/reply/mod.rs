@@ -21,14 +21,13 @@ pub use codes::Code;
 pub use decided::{denied, not_held};
 pub use held::{HeldCall, declined, held};
 pub use help::{HELP, help};
-pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
+pub use rate::{Exceeded, RATE_FIELDS, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
 pub use read::{ReadError, ReadFailure, ReadReply, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
 
 use super::admit::{AdmitRefusal, LONGEST_TARGET, TokenFault};
 use super::check::CheckRefusal;
 use super::claim::{Earlier, StoredAnswer};
-use super::forward::AnswerBody;
 use super::settle::{Doubt, NotExecuted, Outcome};
 use crate::base::ids::RequestId;
 use crate::base::word_enum::word_enum;
@@ -161,10 +160,10 @@ pub fn settled(outcome: &Outcome, operation: &Operation, request_id: Option<&Req
 
 fn settled_alone(outcome: &Outcome, operation: &Operation, request_id: Option<&RequestId>, earlier: Earlier) -> Reply {
     match outcome {
-        Outcome::Executed { status, headers, body: AnswerBody::Complete(body) } => {
+        Outcome::Executed { status, headers, body: Some(body) } => {
             from_upstream(*status, headers, body.clone(), Some(Executed::Yes))
         }
-        Outcome::Executed { status, body: AnswerBody::Incomplete(_), .. } => executed_without_body(*status, request_id),
+        Outcome::Executed { status, body: None, .. } => executed_without_body(*status, request_id),
         Outcome::NotExecuted(NotExecuted::Refused { status, headers, body: Some(body) }) => {
             from_upstream(*status, headers, body.clone(), Some(Executed::No))
         }
@@ -324,7 +323,7 @@ fn in_doubt(doubt: &Doubt, operation: &Operation) -> Reply {
     };
     match doubt {
         Doubt::Silent => lost(504, "upstream did not answer in time"),
-        Doubt::Broken => lost(502, "upstream closed the connection before it answered"),
+        Doubt::Broken => lost(502, "upstream closed the connection before it answered, or its answer cannot be read"),
         Doubt::Redirected => lost(502, "upstream answered with a redirect, which is not followed"),
         Doubt::CredentialRefused => lost(502, "upstream answered 401 to the gate's own credential"),
         Doubt::Unbelieved { status, .. } => {

@@ -13,6 +13,13 @@ use crate::policy::{Mark, Rate, RateBound};
 
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// The headers of rates, with those of earlier drafts.
+pub const RATE_FIELDS: [HeaderName; 4] = [
+    RATE_LIMIT,
+    RATE_LIMIT_POLICY,
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
 
 /// The state of one bucket after a call.
 #[derive(Clone, Copy, Debug)]

@@ -49,9 +49,10 @@ pub fn read_failed(failure: ReadFailure) -> Reply {
     let (code, message) = match failure {
         ReadFailure::Unreachable => (Code::UpstreamUnavailable, "upstream is unreachable. Try again."),
         ReadFailure::Silent => (Code::UpstreamTimeout, "upstream did not answer in time. Try again."),
-        ReadFailure::Broken => {
-            (Code::UpstreamUnavailable, "upstream closed the connection before it answered. Try again.")
-        }
+        ReadFailure::Broken => (
+            Code::UpstreamUnavailable,
+            "upstream closed the connection before it answered, or its answer cannot be read. Try again.",
+        ),
         ReadFailure::Redirected => {
             (Code::UpstreamUnavailable, "upstream answered with a redirect, which is not followed.")
         }
@@ -79,10 +80,10 @@ pub fn fetched(operation: &Operation, injected: bool, sent: Sent) -> ReadReply {
     };
     match body {
         AnswerBody::Complete(body) if status < 400 => checked(operation, status, &headers, body),
-        AnswerBody::Incomplete(Loss::Silent) if status < 400 => failed(ReadFailure::Silent),
-        AnswerBody::Incomplete(Loss::Broken) if status < 400 => failed(ReadFailure::Broken),
+        AnswerBody::Incomplete { loss: Loss::Silent, .. } if status < 400 => failed(ReadFailure::Silent),
+        AnswerBody::Incomplete { loss: Loss::Broken, .. } if status < 400 => failed(ReadFailure::Broken),
         AnswerBody::Complete(body) => passed(read_error(operation, status, &headers, Some(&body)), status, &headers),
-        AnswerBody::Incomplete(_) => passed(read_error(operation, status, &headers, None), status, &headers),
+        AnswerBody::Incomplete { .. } => passed(read_error(operation, status, &headers, None), status, &headers),
     }
 }
 

@@ -4,7 +4,6 @@ use super::*;
 use crate::base::ids::OperationId;
 use crate::base::json::{self, Limits};
 use crate::catalog::{Catalog, SchemaFiles};
-use crate::stations::forward::Loss;
 
 fn catalog() -> Catalog {
     Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()
@@ -19,7 +18,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Admit(AdmitRefusal::UnknownPath),
         Refusal::Admit(AdmitRefusal::MethodNotAllowed(vec![Method::GET, Method::POST])),
         Refusal::Admit(AdmitRefusal::Unauthorized("a reason")),
-        Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Signature)),
+        Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Signature { issuer: 0, is_key_named: true })),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { issuer: 0 })),
         Refusal::Admit(AdmitRefusal::NoRoomToWait),
@@ -81,7 +80,7 @@ fn an_executed_payment_is_never_told_as_a_failure() {
     let catalog = catalog();
     let swap = catalog.operation(&OperationId::new("createSwap")).unwrap();
     let id = RequestId::parse("r-1").unwrap();
-    let cut = Outcome::Executed { status: 201, headers: HeaderMap::new(), body: AnswerBody::Incomplete(Loss::Broken) };
+    let cut = Outcome::Executed { status: 201, headers: HeaderMap::new(), body: None };
     let reply = settled(&cut, swap, Some(&id), Earlier::None);
     assert_eq!((reply.status, reply.executed), (201, Some(Executed::Yes)));
     assert_eq!(reply.body, r#"{"requestId":"r-1","status":"executed"}"#);

@@ -1,9 +1,12 @@
 //! What upstream did, and what is heard of it then: by whoever asked, and by whoever asks again.
 
+use std::time::Duration;
+
 use super::{assert_again, swap, told};
+use crate::support::clock::wait_until;
 use crate::support::shape::{examples, operation, swap_record};
 use crate::support::upstream::Reserved;
-use crate::support::{Act, Gate, Setup, Upstream};
+use crate::support::{Act, Call, Gate, Setup, Upstream};
 
 const A: &str = r#"{"code":500,"error":"X","errorDetails":"y"}"#;
 const B: &str = r#"{"status":"error","error":{"code":"X","message":"y"}}"#;
@@ -21,27 +24,83 @@ fn gate(upstream: &Upstream) -> Gate {
 }
 
 fn half_body(status: u16) -> Act {
+    cut_after(status, "{\"half\":")
+}
+
+fn cut_after(status: u16, beginning: &str) -> Act {
     Act::bytes(format!(
-        "HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{\"half\":"
+        "HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{beginning}"
     ))
 }
 
 #[test]
 fn what_was_executed_is_told_again_and_never_sent_again() {
-    let large = format!(r#"{{"id":"{}"}}"#, "x".repeat(3000));
     let rows: Vec<Row> = vec![
         ("200", Act::json(200, swap_record("COMPLETED")), "200 - executed"),
         ("202", Act::json(202, swap_record("NEW")), "202 - executed"),
-        ("cut", half_body(201).close(), "201 - executed"),
-        ("reset in the body", half_body(201).reset(), "201 - executed"),
-        ("stalls in the body", half_body(200).hang(), "200 - executed"),
-        ("too large", Act::json(201, large), "201 - executed"),
     ];
     let upstream = Upstream::start();
     let gate = gate(&upstream);
     for (name, act, expected) in rows {
         is_sent_once_and_told_again(&upstream, &gate, name, act, expected);
     }
+}
+
+/// What breaks off proves what its beginning shows, and nothing else.
+#[test]
+fn an_answer_that_breaks_off_is_executed_only_if_it_named_the_requestid_of_the_call() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let begin = |id: &str| format!(r#"{{"transferType":"WALLET.SWAP","transferDetails":{{"requestId":"{id}","x":""#);
+    let ends: [fn(Act) -> Act; 3] = [Act::close, Act::reset, Act::hang];
+    for end in ends {
+        let call = swap();
+        let act = end(cut_after(201, &begin(&call.request_id().to_uppercase())));
+        is_sent_once(&upstream, &gate, &call, act, ("201 - executed", "201 - executed again"));
+        for beginning in [
+            String::new(),
+            "<html>maintenance".to_owned(),
+            C.to_owned(),
+            r#"{"message":"under maintenance, nothing was done""#.to_owned(),
+            begin("somebody-elses"),
+            begin(&call.request_id()),
+        ] {
+            let told = ("502 OUTCOME_UNKNOWN unknown", IN_DOUBT);
+            is_sent_once(&upstream, &gate, &swap(), end(cut_after(201, &beginning)), told);
+        }
+    }
+    let large = |call: &Call| format!("{}{}", begin(&call.request_id()), "x".repeat(3000));
+    let call = swap();
+    is_sent_once(&upstream, &gate, &call, Act::json(201, large(&call)), ("201 - executed", "201 - executed again"));
+    let other = Act::json(201, large(&swap()));
+    is_sent_once(&upstream, &gate, &swap(), other, ("502 OUTCOME_UNKNOWN unknown", IN_DOUBT));
+}
+
+/// Upstream hangs on, and goes on with its answer when the caller has already heard that the outcome is unknown.
+#[test]
+fn the_rest_of_an_answer_that_stalled_still_proves_its_payment() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let call = swap();
+    let record = swap_record("NEW").replace("\"id\"", &format!(r#""requestId":"{}","id""#, call.request_id()));
+    let head = format!(
+        "HTTP/1.1 201 Status\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        record.len() + 1
+    );
+    upstream.next(Act::bytes(head).drip(" ", Duration::from_millis(900)).send(record));
+    assert_eq!(told(&call.send(gate.production())), "502 OUTCOME_UNKNOWN unknown");
+    wait_until("the late answer settles it", || told(&call.send(gate.production())) == "201 - executed again");
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+fn is_sent_once(upstream: &Upstream, gate: &Gate, call: &Call, act: Act, (first, again): (&str, &str)) {
+    let before = upstream.seen().len();
+    upstream.next(act);
+    let answer = call.send(gate.production());
+    assert_eq!(told(&answer), first, "{answer}");
+    let repeat = call.send(gate.production());
+    assert_eq!(told(&repeat), again, "{answer}{repeat}");
+    assert_eq!(upstream.seen().len(), before + 1);
 }
 
 #[test]

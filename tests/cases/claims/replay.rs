@@ -114,9 +114,9 @@ fn another_request_under_a_used_name_is_refused() {
     assert_eq!(upstream.seen().len(), 1);
 }
 
-/// One payment has one name, in whatever case it is spelled; a body in which it is spelled otherwise is another.
+/// One payment has one name, in whatever case and with whatever hyphens it is spelled; a body in which it is spelled otherwise is another.
 #[test]
-fn a_uuid_in_other_case_names_the_same_claim_with_another_request() {
+fn a_uuid_in_another_form_names_the_same_claim_with_another_request() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
     let accept = |offer: &str| post(format!("/v2/wallets/{offer}/offers/{offer}/accept"));
@@ -125,8 +125,11 @@ fn a_uuid_in_other_case_names_the_same_claim_with_another_request() {
         let at = upstream.seen().len();
         let first = call(&id).send(gate.production());
         assert_eq!(told(&first), "200 - executed");
-        let other = call(&id.to_uppercase()).send(gate.production());
-        assert_eq!(told(&other), "422 REQUEST_ID_REUSED unknown", "{other}");
+        let bare = id.replace('-', "");
+        for other in [id.to_uppercase(), bare.clone(), bare.to_uppercase(), format!("{}-{}", &bare[..4], &bare[4..])] {
+            let other = call(&other).send(gate.production());
+            assert_eq!(told(&other), "422 REQUEST_ID_REUSED unknown", "{other}");
+        }
         assert_again(&first, &call(&id).send(gate.production()));
         assert_eq!(upstream.seen().len(), at + 1);
     }

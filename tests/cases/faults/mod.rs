@@ -40,8 +40,12 @@ fn html(status: u16) -> Act {
 
 /// A head that promises more than comes.
 fn half_body(status: u16) -> Act {
+    cut_after(status, &format!("{{\"half\": \"{INNER}"))
+}
+
+fn cut_after(status: u16, beginning: &str) -> Act {
     Act::bytes(format!(
-        "HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{\"half\": \"{INNER}"
+        "HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{beginning}"
     ))
 }
 

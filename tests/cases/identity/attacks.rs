@@ -83,9 +83,17 @@ fn attack_tokens_are_refused_and_nothing_of_them_is_told() {
     let attacks = attacks(&signer);
     assert!(attacks.len() >= 30, "{}", attacks.len());
     for (what, token) in &attacks {
-        assert_refused(&gate.read(token), what);
-        let answer = gate.call(gate.production(), valid(operation("createSwap")), token);
-        assert_refused(&answer, what);
+        let read = gate.read(token);
+        let write = gate.call(gate.production(), valid(operation("createSwap")), token);
+        for answer in [read, write] {
+            // Such a key could have come since the file was read last.
+            let may_come = what.starts_with("kid ") && answer.code() == "KEYS_UNAVAILABLE";
+            if may_come {
+                assert_eq!(answer.status, 503, "{what}: {answer}");
+            } else {
+                assert_refused(&answer, what);
+            }
+        }
     }
     assert_eq!(upstream.seen().len(), 0);
     gate.assert_passes(&signer.token(&claims_of_second()));

@@ -1,12 +1,14 @@
 //! Keys that change: a new one is taken at its first use, one that is gone believes nothing any more.
 
+use serde_json::json;
+
 use super::signer::Signer;
 use super::watched::Watched;
 use super::{claims_of_second, fetched_from, jwks, second, shows, wait_until};
 use crate::support::clock::Watch;
 use crate::support::shared::Signal;
 use crate::support::token::token;
-use crate::support::{Caller, Setup, Upstream, get};
+use crate::support::{Act, Answer, Caller, Setup, Upstream, get};
 
 /// How often an unknown key may cause a fetch, as the gate has it.
 const COOLDOWN_SECS: u64 = 10;
@@ -37,9 +39,10 @@ fn tokens_of_a_key_that_is_gone_are_refused_though_they_were_believed() {
     gate.assert_passes(&remembered);
     keys.always(shows(&[&new]));
     gate.assert_passes(&new.token(&claims_of_second()));
-    gate.assert_refused(&remembered);
+    // The issuer was asked just now, and nobody knows whether it has the key again.
+    assert_unavailable(&gate.read(&remembered));
     gate.assert_passes(token());
-    assert_eq!((keys.seen().len(), gate.refused("unknown_key")), (2, 1));
+    assert_eq!((keys.seen().len(), gate.refused("no_keys")), (2, 1));
     gate.assert_silent();
 }
 
@@ -92,15 +95,76 @@ fn a_thousand_unknown_keys_cause_one_fetch_a_cooldown() {
             let gate = &gate;
             scope.spawn(move || {
                 for at in 0..TOKENS / CALLERS {
-                    gate.assert_refused(&Signer::ed(&format!("u-{caller}-{at}")).token(&claims_of_second()));
+                    let answer = gate.read(&Signer::ed(&format!("u-{caller}-{at}")).token(&claims_of_second()));
+                    assert!(answer.status == 401 || is_unavailable(&answer), "{answer}");
                 }
             });
         }
     });
-    assert_eq!(gate.refused("unknown_key"), TOKENS as u64);
+    assert_eq!(gate.refused("unknown_key") + gate.refused("no_keys"), TOKENS as u64);
     let most = 2 + watch.elapsed().as_secs() / COOLDOWN_SECS;
     assert!(keys.seen().len() as u64 <= most, "{} fetches in {:?}", keys.seen().len(), watch.elapsed());
     gate.assert_passes(&signer.token(&claims_of_second()));
+}
+
+fn is_unavailable(answer: &Answer) -> bool {
+    (answer.status, answer.code().as_str()) == (503, "KEYS_UNAVAILABLE") && answer.header("retry-after").is_some()
+}
+
+fn assert_unavailable(answer: &Answer) {
+    assert!(is_unavailable(answer), "{answer}");
+}
+
+/// Tokens without a key id, keys without one, and a new key under the old id.
+#[test]
+fn a_new_key_that_no_id_tells_is_taken_at_its_first_use() {
+    let (old, new) = (Signer::ed("k-1"), Signer::ed("k-2"));
+    let (same, claims) = (Signer::ed("k-1"), claims_of_second());
+    let bare = |signer: &Signer| signer.token_with(&json!({"alg": "EdDSA"}), &claims);
+    let nameless = |signer: &Signer| {
+        let mut jwk = signer.jwk();
+        jwk.as_object_mut().unwrap().remove("kid");
+        Act::json(200, json!({ "keys": [jwk] }).to_string())
+    };
+    for (what, before, after, old_token, new_token) in [
+        ("tokens without an id", shows(&[&old]), shows(&[&old, &new]), bare(&old), bare(&new)),
+        ("keys without one", nameless(&old), nameless(&new), old.token(&claims), new.token(&claims)),
+        ("the same id", shows(&[&old]), shows(&[&same]), old.token(&claims), same.token(&claims)),
+    ] {
+        let (upstream, keys) = (Upstream::start(), Upstream::start());
+        keys.always(before);
+        let gate = Watched::start(fetched_from(Setup::of(&upstream), &keys));
+        gate.assert_passes(&old_token);
+        keys.always(after);
+        assert_eq!(gate.read(&new_token).status, 200, "{what}");
+        assert_eq!(keys.seen().len(), 2, "{what}");
+        // Whoever signs without a key hears 401 after a fetch, and causes no other one within the cooldown.
+        for _ in 0..20 {
+            let forged = gate.read(&Signer::ed("k-1").token(&claims));
+            assert!(forged.status == 401 || is_unavailable(&forged), "{what}: {forged}");
+        }
+        gate.assert_passes(&new_token);
+        assert_eq!(keys.seen().len(), 2, "{what}");
+    }
+}
+
+/// A stranger's token used up the fetch of this cooldown; then the issuer rotates.
+#[test]
+fn a_token_that_comes_in_the_cooldown_is_unavailable_and_never_refused() {
+    let (upstream, keys) = (Upstream::start(), Upstream::start());
+    let (old, new) = (Signer::ed("k-1"), Signer::ed("k-2"));
+    keys.always(shows(&[&old]));
+    let gate = Watched::start(fetched_from(Setup::of(&upstream), &keys));
+    gate.assert_passes(&old.token(&claims_of_second()));
+    gate.assert_refused(&Signer::ed("nobody").token(&claims_of_second()));
+    keys.always(shows(&[&old, &new]));
+    assert_unavailable(&gate.read(&new.token(&claims_of_second())));
+    // A wrong signature of a known key is none of a key that may come.
+    gate.assert_refused(&Signer::ed("k-1").token(&claims_of_second()));
+    gate.assert_passes(&old.token(&claims_of_second()));
+    assert_eq!(keys.seen().len(), 2);
+    wait_until("the cooldown to be over", || gate.read(&new.token(&claims_of_second())).status == 200);
+    gate.assert_silent();
 }
 
 #[test]

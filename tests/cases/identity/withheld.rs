@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::watched::Watched;
-use crate::support::shape::{ID, answering, operation, operations, valid};
+use crate::support::shape::{ID, answering, operation, operations, swap_record, valid};
 use crate::support::shared::Signal;
 use crate::support::token::token;
 use crate::support::{Act, Caller, Setup, Upstream};
@@ -185,4 +185,39 @@ fn a_credential_that_was_replaced_meanwhile_is_still_withheld() {
     );
     assert!(!answer.to_string().contains(OURS), "{answer}");
     gate.assert_silent();
+}
+
+/// Parameters of `Content-Type`, and headers over several lines, in which a search would not find it.
+#[test]
+fn a_content_type_or_a_folded_header_does_not_pass_with_it() {
+    let upstream = Upstream::start();
+    for enforce in [false, true] {
+        let gate = gate(&upstream, enforce);
+        let (first, last) = OURS.split_at(7);
+        gate.hides(last);
+        for line in [
+            format!("Content-Type: application/json; x={OURS}"),
+            format!("Content-Type: application/json;\r\n x={first}\r\n {last}"),
+            format!("Content-Type: application/json\r\nETag: \"{first}\r\n\t{last}\""),
+        ] {
+            for (id, status, body) in [
+                ("listUsers", 200, r#"{"count":0,"users":[]}"#.to_owned()),
+                ("listUsers", 404, r#"{"error":"x"}"#.to_owned()),
+                ("createSwap", 201, swap_record("NEW")),
+                ("createSwap", 404, r#"{"error":"x"}"#.to_owned()),
+            ] {
+                let head = format!("HTTP/1.1 {status} Status\r\n{line}\r\nContent-Length: {}\r\n\r\n", body.len());
+                upstream.next(Act::bytes(head).send(&body));
+                let answer = gate.call(gate.production(), valid(operation(id)), token());
+                assert_eq!((answer.status, answer.text()), (status, body), "{line}: {answer}");
+                assert_eq!(answer.header("content-type").as_deref(), Some("application/json"), "{line}: {answer}");
+                assert!(!answer.to_string().contains(last), "{line}: {answer}");
+            }
+        }
+        upstream
+            .next(Act::bytes(format!("HTTP/1.1 200 OK\r\nContent-Type: text/{OURS}\r\nContent-Length: 2\r\n\r\n{{}}")));
+        let answer = gate.call(gate.production(), valid(operation("listUsers")), token());
+        assert!(!answer.to_string().contains(OURS), "{answer}");
+        gate.assert_silent();
+    }
 }

@@ -395,9 +395,14 @@ impl FlakyUpstream {
                 Sent::Lost(Loss::Silent)
             }
             8 => {
-                self.upstream.act(&id, sent, &trace, asked);
-                let headers = json_headers();
-                Sent::Answered { status: 201, headers, body: AnswerBody::Incomplete(Loss::Broken) }
+                let number = self.upstream.act(&id, sent, &trace, asked);
+                let Sent::Answered { body: AnswerBody::Complete(whole), .. } = record(number, &id) else {
+                    unreachable!()
+                };
+                // It breaks off before or behind the requestId.
+                let beginning = whole.slice(..if number % 2 == 0 { 12 } else { whole.len() - 1 });
+                let (headers, loss) = (json_headers(), Loss::Broken);
+                Sent::Answered { status: 201, headers, body: AnswerBody::Incomplete { loss, beginning } }
             }
             _ => {
                 let number = self.upstream.act(&id, sent, &trace, asked);

@@ -62,13 +62,19 @@ fn every_answer_after_the_rates_tells_of_the_tightest() {
 }
 
 #[test]
-fn what_upstream_says_of_its_own_rates_stands_beside() {
+fn what_upstream_says_of_its_own_rates_gives_way_to_the_rates_of_the_gate() {
     let upstream = Upstream::start();
     let gate = with(Setup::of(&upstream), &rate("ours", "quota = \"9/h\"")).start();
-    let theirs = [("RateLimit", "\"theirs\";r=3;t=5"), ("Content-Type", "application/json")];
+    let theirs = [
+        ("RateLimit", "\"theirs\";r=3;t=5"),
+        ("RateLimit-Policy", "\"theirs\";q=3"),
+        ("RateLimit-Remaining", "3"),
+        ("Content-Type", "application/json"),
+    ];
     upstream.next(Act::bytes(answer(200, &theirs, b"{}")));
-    let told = list("one").send(gate.production()).header("ratelimit").unwrap();
-    assert!(told.contains("\"theirs\";r=3;t=5") && told.contains("\"ours\";r=8;t=400"), "{told}");
+    let told = list("one").send(gate.production());
+    assert_eq!(told.header("ratelimit").as_deref(), Some("\"ours\";r=8;t=400"), "{told}");
+    assert!(!told.to_string().contains("theirs") && told.header("ratelimit-remaining").is_none(), "{told}");
 }
 
 #[test]

@@ -89,3 +89,25 @@ fn a_gate_without_rules_does_not_start() {
         assert!(gate.stderr().contains(said), "{}", gate.stderr());
     }
 }
+
+#[test]
+fn a_denied_user_is_denied_in_every_form_of_the_id() {
+    let upstream = Upstream::start();
+    let user = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+    let policies = allow("op = \"updateUser\"")
+        + &format!("[[rule]]\nid = \"user\"\neffect = \"deny\"\nwhen = {{ op = \"updateUser\", user = \"{user}\" }}\n");
+    let gate = gate(&upstream, &policies);
+    let update = |id: &str| {
+        post(format!("/v2/users/{id}")).json(r#"{"type":"individual","firstName":"A"}"#).send(gate.production())
+    };
+    let bare = user.replace('-', "");
+    let spread = "9f1c-0e8e-2f53-4a5e-9a52-6a1c-0f7d-4e11";
+    for id in [user, &user.to_uppercase(), &bare, &bare.to_uppercase(), spread] {
+        assert_eq!(told(&update(id)), DENIED, "{id}");
+    }
+    let other = bare.replacen('9', "8", 1);
+    assert_eq!(told(&update(&other)), "200 - executed");
+    let seen = upstream.seen();
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].head.first.contains(&format!("/{other} ")), "upstream gets the id as the caller wrote it");
+}

@@ -57,7 +57,7 @@ fn a_time_that_is_asked_for_is_kept() {
 }
 
 #[test]
-fn one_that_is_gone_hears_no_more_until_the_next_start() {
+fn one_that_is_gone_rests_for_an_hour_or_until_the_next_start() {
     let (upstream, gone, other) = (Upstream::start(), Upstream::start(), Upstream::start());
     gone.next(Act::json(410, "{}"));
     let setup = hook(hooked(&upstream, &other), "gone", &gone).set_raw("webhook.approvals", "events", HELD);
@@ -65,6 +65,10 @@ fn one_that_is_gone_hears_no_more_until_the_next_start() {
     let gate = setup.set_raw("webhook.gone", "events", HELD).start();
     held(&gate, "g-1");
     wait_until("it to be gone", || delivered(&gate, "gone", "gone") == 1);
+    let line = gate.log.wait("the log line of a 410", |lines| {
+        lines.iter().find(|line| line["webhook"] == "gone" && line["outcome"] == "gone").cloned()
+    });
+    assert_eq!(line["pause_secs"], 3_600);
     held(&gate, "g-2");
     wait_for(&other, 2);
     wait_until("both to wait", || waiting(&gate, "gone") == 2);

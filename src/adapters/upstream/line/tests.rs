@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderName;
+use http::header::TRANSFER_ENCODING;
 use pingora::protocols::http::v1::client::HttpSession;
 use pingora::protocols::l4;
 use proptest::prelude::*;
@@ -70,7 +71,8 @@ fn a_head_ends_with_its_first_empty_line() {
 }
 
 /// What this client takes for a whole answer is one for the engine, with the same bytes. Where the engine takes a whole
-/// one, this client does, too: an answer about money must not be lost by its form.
+/// one, this client does, too: an answer about money must not be lost by its form. It takes none in another transfer coding
+/// than chunks, and no header over several lines.
 #[test]
 fn both_clients_read_the_same() {
     // `SLUICE_EXCHANGES` asks for a million.
@@ -88,10 +90,17 @@ fn both_clients_read_the_same() {
 
 fn compare(ours: Option<ReadAnswer>, engines: Option<ReadAnswer>) -> std::result::Result<(), String> {
     let (Some(ours), Some(engines)) = (&ours, &engines) else {
+        let is_coded = |answer: &ReadAnswer| {
+            answer.headers.iter().any(|(name, value)| name == TRANSFER_ENCODING && value.as_slice() != b"chunked")
+        };
+        if ours.is_none() && engines.as_ref().is_some_and(is_coded) {
+            return Ok(());
+        }
         return if ours.is_none() && engines.is_none() { Ok(()) } else { Err(format!("{ours:?}, {engines:?}")) };
     };
     let same = (ours.status, &ours.body, ours.is_whole) == (engines.status, &engines.body, engines.is_whole);
-    let has_same_headers = ours.headers == engines.headers;
+    let on_one_line = engines.headers.iter().filter(|(name, _)| name != "x-folded");
+    let has_same_headers = ours.headers.iter().eq(on_one_line);
     let is_safe = !ours.is_reusable || engines.is_reusable;
     if same && has_same_headers && is_safe { Ok(()) } else { Err(format!("{ours:?}, {engines:?}")) }
 }
