@@ -396,11 +396,10 @@ impl FlakyUpstream {
             }
             8 => {
                 let number = self.upstream.act(&id, sent, &trace, asked);
-                let Sent::Answered { body: AnswerBody::Complete(whole), .. } = record(number, &id) else {
-                    unreachable!()
-                };
+                let Sent::Answered { body, .. } = record(number, &id) else { panic!("a record is an answer") };
+                let whole = body.whole().unwrap();
                 // It breaks off before or behind the requestId.
-                let beginning = whole.slice(..if number % 2 == 0 { 12 } else { whole.len() - 1 });
+                let beginning = whole.slice(..if number.is_multiple_of(2) { 12 } else { whole.len() - 1 });
                 let (headers, loss) = (json_headers(), Loss::Broken);
                 Sent::Answered { status: 201, headers, body: AnswerBody::Incomplete { loss, beginning } }
             }
