@@ -28,7 +28,7 @@ pub fn journal_id(folder: &Path, node: &NodeId) -> io::Result<JournalId> {
         )));
     }
     let id = JournalId::parse(&nonce().0).ok_or_else(|| io::Error::other("no random identity could be made"))?;
-    write(folder, node, &id)?;
+    write_journal_id(folder, node, &id)?;
     Ok(id)
 }
 
@@ -38,7 +38,7 @@ pub fn put_back_journal_id(folder: &Path, node: &NodeId, id: &JournalId) -> io::
     if matches!(kept_journal_id(folder, node), Ok(Some(_))) || !has_entries(folder, node)? {
         return Ok(false);
     }
-    write(folder, node, id)?;
+    write_journal_id(folder, node, id)?;
     Ok(true)
 }
 
@@ -54,7 +54,7 @@ fn has_entries(folder: &Path, node: &NodeId) -> io::Result<bool> {
     Ok(lines > 1)
 }
 
-fn write(folder: &Path, node: &NodeId, id: &JournalId) -> io::Result<()> {
+fn write_journal_id(folder: &Path, node: &NodeId, id: &JournalId) -> io::Result<()> {
     let path = journal_id_file(folder, node);
     let unfinished = path.with_extension("unfinished");
     let mut options = fs::OpenOptions::new();
