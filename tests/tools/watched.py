@@ -28,7 +28,7 @@ n = 2
 expires = "8h"
 
 [group.ops]
-members = ["people:ops-1", "people:ops-2", "people:OPS-1"]
+members = ["people:ops-1", "people:ops-2", "people:ops-3", "people:OPS-1"]
 """
 STRICTER_RULES = """
 [[rule]]

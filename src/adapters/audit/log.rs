@@ -182,12 +182,13 @@ impl Log {
         }
     }
 
-    /// Goes on behind a number, in a new file whose header says so.
-    pub(super) fn skip(&mut self, environment: Environment, up_to: u64) -> io::Result<()> {
+    /// Goes on behind a number, in a new file whose header says so. Returns whether entries were passed over: another task
+    /// may have done it before, or brought them.
+    pub(super) fn skip(&mut self, environment: Environment, up_to: u64) -> io::Result<bool> {
         if self.tip.highest.get(&environment).is_some_and(|highest| *highest >= up_to) {
-            return Ok(());
+            return Ok(false);
         }
-        self.go_on(environment, up_to, BTreeSet::new())
+        self.go_on(environment, up_to, BTreeSet::new()).map(|()| true)
     }
 
     /// Goes on behind a number with another history than the entries before, in a new file whose header says so.

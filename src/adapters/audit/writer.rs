@@ -189,13 +189,13 @@ impl LogWriter {
                 LogRequest::Append(_) => appends.push(job),
                 LogRequest::Skip(environment, up_to) | LogRequest::BeginAgain(environment, up_to) => {
                     let skipped = match job.asked {
-                        LogRequest::BeginAgain(..) => self.log.begin_again(environment, up_to),
+                        LogRequest::BeginAgain(..) => self.log.begin_again(environment, up_to).map(|()| true),
                         _ => self.log.skip(environment, up_to),
                     };
-                    if let (Ok(()), Some(following)) = (&skipped, &mut self.following) {
+                    if let (Ok(true), Some(following)) = (&skipped, &mut self.following) {
                         following.skip(environment, up_to);
                     }
-                    drop(job.answer.send(skipped.map_err(|error| AuditFault::Disk(error.to_string()))));
+                    drop(job.answer.send(skipped.map(drop).map_err(|error| AuditFault::Disk(error.to_string()))));
                 }
                 LogRequest::Link(snapshot) => {
                     self.log.link(snapshot);

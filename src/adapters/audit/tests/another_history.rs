@@ -37,3 +37,22 @@ async fn a_follower_forgets_what_is_of_another_history_also_when_it_reads_the_fi
     assert_eq!(reads_behind(4), all[5..]);
     assert_eq!(reads_behind(7), [""; 0]);
 }
+
+/// Two tasks may find at the same time that the store lost entries, and the later one tells it behind the next entries.
+#[tokio::test]
+async fn entries_are_passed_over_once_and_a_follower_forgets_nothing_behind_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let follower: Arc<Noting> = Arc::default();
+    let following: Arc<dyn Follower> = Arc::clone(&follower) as _;
+    let settings = AuditSettings { follower: Some(following), ..settings(folder.path()) };
+    let audit = AuditFiles::open(settings, Arc::new(Hand::default())).unwrap();
+    let production = Environment::Production;
+    audit.append(vec![entry(1)]).await.unwrap();
+    audit.skip(production, Number::new(4)).await.unwrap();
+    audit.append(vec![entry(5)]).await.unwrap();
+    audit.skip(production, Number::new(4)).await.unwrap();
+    audit.skip(production, Number::new(5)).await.unwrap();
+    audit.append(vec![entry(6)]).await.unwrap();
+    assert_eq!(audit.highest(production), Number::new(6));
+    assert_eq!(follower.take(), ["entry 1", "forgets 4", "entry 5", "entry 6"]);
+}
