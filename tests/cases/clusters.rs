@@ -76,7 +76,7 @@ fn a_slot_that_moves_and_a_primary_that_dies_under_load_pay_nothing_twice() {
         callers.into_iter().map(|caller| caller.join().unwrap()).collect()
     });
     assert_sent_once(&upstream);
-    let sent = posts(&upstream);
+    let sent = upstream.posts();
     for told in &told {
         for (call, first) in &told.executed {
             assert_again(first, &call.send(gates[0].production()));
@@ -86,11 +86,7 @@ fn a_slot_that_moves_and_a_primary_that_dies_under_load_pay_nothing_twice() {
             assert!(["unknown", "executed"].contains(&again.outcome().as_str()), "{again}");
         }
     }
-    assert_eq!(posts(&upstream), sent);
-}
-
-fn posts(upstream: &Upstream) -> usize {
-    upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")).count()
+    assert_eq!(upstream.posts(), sent);
 }
 
 #[test]
@@ -269,11 +265,11 @@ fn a_split_between_the_nodes_pays_at_the_side_of_the_majority_alone() {
             answer == CLOSED
         });
     }
-    let sent = posts(&upstream);
+    let sent = upstream.posts();
     for gate in &gates {
         assert_eq!(told(&swap().send(gate.production())), CLOSED);
     }
-    assert_eq!(posts(&upstream), sent, "a payment at the side of the minority");
+    assert_eq!(upstream.posts(), sent, "a payment at the side of the minority");
     wait_until("the probe to say so", || gates[0].probe("/readyz/money").text().contains("fence"));
 
     // Gates reach both sides, which do not reach each other.

@@ -35,8 +35,7 @@ fn keep_copies(gate: &Gate) {
 
 /// Money is closed, also for what was paid and forgotten, until two people open it.
 fn is_closed_until_people_open(gate: Gate, upstream: &Upstream, forgotten: &Call, why: &str) {
-    let sent = || upstream.seen().iter().filter(|seen| seen.line().starts_with("POST ")).count();
-    let before = sent();
+    let before = upstream.posts();
     let closed = |gate: &Gate| {
         wait_until("money to be closed", || told(&swap().send(gate.production())) == FROZEN);
         await_log(gate, why);
@@ -47,7 +46,7 @@ fn is_closed_until_people_open(gate: Gate, upstream: &Upstream, forgotten: &Call
     let gate = gate.kill().start();
     wait_until("money to be closed", || told(&swap().send(gate.production())) == FROZEN);
     assert_eq!(told(&forgotten.send(gate.production())), FROZEN);
-    assert_eq!(sent(), before);
+    assert_eq!(upstream.posts(), before);
     assert_eq!(console::lift(&gate, json!("restored")).status, 200);
     paid(&gate);
     let gate = gate.end().start();

@@ -126,7 +126,7 @@ fn a_failover_under_load_pays_nothing_twice_and_forgets_nothing() {
             assert!(["unknown", "executed"].contains(&again.outcome().as_str()), "{again}");
         }
     }
-    assert_eq!(upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")).count(), sent.len());
+    assert_eq!(upstream.posts(), sent.len());
 }
 
 /// Whatever it says, it takes swaps as if nobody else did.

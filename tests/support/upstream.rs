@@ -296,6 +296,11 @@ impl Upstream {
         self.plan.seen.all()
     }
 
+    /// How many calls that move money, or change something else, arrived so far.
+    pub fn posts(&self) -> usize {
+        self.seen().iter().filter(|seen| seen.line().starts_with("POST ")).count()
+    }
+
     /// The request number `at`, as soon as it is there.
     pub fn wait_for(&self, at: usize) -> Seen {
         self.plan.seen.wait("a request at upstream", |seen| seen.get(at).cloned())
