@@ -66,7 +66,8 @@ enum StoreCommand {
     ///
     /// Imports everything or nothing: a file is verified first, and no gate can use a Redis until its import is
     /// complete. Afterwards money is closed in every environment, because the store does not contain what was done since
-    /// the export. Open it with `sluice unfreeze --restored` when you know what was done.
+    /// the export. Open it with `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT` when you know
+    /// what was done.
     Import {
         #[command(flatten)]
         store: StorePlace,
@@ -204,7 +205,7 @@ fn import(store: &StorePlace, input: Option<&Path>, node: Option<&NodeId>) -> an
     };
     print(&format!(
         "Imported {count} lines.\nMoney is closed in every environment (freeze `restored`): open it with \
-         `sluice unfreeze --restored` when you know what was done since the export.\n"
+         `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT` when you know what was done since the export.\n"
     ))
 }
 

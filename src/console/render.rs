@@ -75,7 +75,7 @@ pub(super) fn request(key: &RecordKey, record: &Record, claim: &Claim) -> Value 
             put("node", json!(sender.node.as_str()));
             put("leaseUntil", moment(record.at.plus(*lease)));
         }
-        ClaimState::Unknown { doubt, looks, said_absent, said_abandoned, .. } => {
+        ClaimState::Unknown { doubt, looks, .. } => {
             if let Some(past) = claim.in_doubt() {
                 put("attempt", json!(past.number.as_u64()));
                 put("since", moment(past.since));
@@ -83,8 +83,6 @@ pub(super) fn request(key: &RecordKey, record: &Record, claim: &Claim) -> Value 
             }
             put("doubt", json!(doubt.as_str()));
             put("looks", json!(looks));
-            put("saidAbsent", json!(said_absent.as_ref().map(ToString::to_string)));
-            put("saidAbandoned", json!(said_abandoned.as_ref().map(ToString::to_string)));
         }
         ClaimState::Absent | ClaimState::Abandoned => {}
         ClaimState::Done { answer, .. } => put("status", json!(answer.status)),

@@ -18,7 +18,7 @@ use crate::node::operate;
 use crate::node::operate::{Resolution, Resolved, Unresolved};
 use crate::node::sign_act::SaidWord;
 use crate::people::signed_act::PersonAct;
-use crate::stations::claim::{Claim, ClaimState, JointWord, Owner, RecordMismatch, ResolveRefusal};
+use crate::stations::claim::{Claim, ClaimState, JointWord, RecordMismatch, ResolveRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -66,14 +66,23 @@ async fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim
     if let Some(members) = request.as_object_mut() {
         members.extend(sent_in_words(&inside.in_force.now(), key.environment, claim));
     }
-    if let (Some(members), ClaimState::Unknown { .. }) = (request.as_object_mut(), &claim.state) {
+    if let (Some(members), ClaimState::Unknown { said_absent, said_abandoned, .. }) =
+        (request.as_object_mut(), &claim.state)
+    {
         let catalog = inside.catalog();
         let reconcile = catalog.operation(&claim.operation).and_then(|operation| operation.reconcile.as_ref());
         let is_found_by =
             reconcile.filter(|_| claim.request_id.is_some()).map(|reconcile| reconcile.operation.as_str());
         members.insert("lookup".to_owned(), json!(is_found_by));
-        let first = operate::said_executed(&inside.node, key, claim).await?;
-        members.insert("saidExecuted".to_owned(), json!(first.as_ref().map(Owner::to_string)));
+        let shown = operate::said_executed(&inside.node, key, claim).await?;
+        members.insert("saidExecuted".to_owned(), json!(shown.map(|shown| shown.by.to_string())));
+        for (name, said) in [("saidAbsent", said_absent), ("saidAbandoned", said_abandoned)] {
+            let standing = match said {
+                Some(said) if said.stands(inside.node.time().await?) => Some(said.by.to_string()),
+                _ => None,
+            };
+            members.insert(name.to_owned(), json!(standing));
+        }
     }
     Ok(request)
 }
@@ -147,8 +156,11 @@ async fn not_resolved(inside: &ConsoleState, asked: &ActRequest, why: &Unresolve
             error_json(Code::TooEarly, &message, Some(json!({ "from": from })))
         }
         Unresolved::Refused(ResolveRefusal::SenderAway(sender)) => {
+            let environment = claim_key(inside, asked).map_or(Environment::Production, |key| key.environment);
             let message = format!(
-                "the gate `{}` sent this call and has not been heard since, so that it may hold the proof that it was executed:                  start that gate again with its `audit.folder`, or have two people declare it gone (`sluice nodes gone {sender}`).",
+                "the gate `{}` sent this call and has not been heard since, so that it may hold the proof that it was \
+                 executed: start that gate again with its `audit.folder`, or have two operators declare it gone, each with \
+                 `sluice nodes gone {sender} --environment {environment} --reason TEXT`.",
                 sender.node
             );
             let details = json!({ "node": sender.node.as_str(), "journal": sender.journal.as_str() });
@@ -161,6 +173,13 @@ async fn not_resolved(inside: &ConsoleState, asked: &ActRequest, why: &Unresolve
         Unresolved::Refused(ResolveRefusal::SaidAlready) => {
             let message = "you have already confirmed this; one more person must confirm it.";
             error_json(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
+        }
+        Unresolved::Refused(ResolveRefusal::SaidExecuted(person)) => {
+            let message = format!(
+                "{person} showed upstream's record that this call was executed, and that stands for a day: show the same \
+                 record, or ask {person}, whose word is the latest that they say."
+            );
+            error_json(Code::SaidExecuted, &message, Some(json!({ "by": person.to_string() })))
         }
         Unresolved::NotItsRecord(RecordMismatch::RequestId) => {
             violated(vec![Violation::new("/record", "const", "a record with this requestId")])

@@ -132,7 +132,8 @@ impl Membership {
             from,
             why,
             "this Redis lacks what this journal has, or may lack it: money is closed until a person opens it; find out from \
-             upstream's records what was paid meanwhile, then `sluice unfreeze --restored`"
+             upstream's records what was paid meanwhile, then `sluice unfreeze --restored --environment ENVIRONMENT \
+             --reason TEXT`"
         );
         let closing = self.close_awaiting(node, environment, (from, kept), &why).await?;
         // The closing is the first entry that this journal has of the store's history.

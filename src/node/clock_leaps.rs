@@ -263,7 +263,7 @@ impl Node {
                 %environment,
                 why = reason,
                 "the clock of the store leapt: money is closed, and the store's time goes on without the leap; set the clock of \
-                 its machine right, then `sluice unfreeze --clock`"
+                 its machine right, then `sluice unfreeze --clock --environment ENVIRONMENT --reason TEXT`"
             );
         }
         Ok(())

@@ -29,7 +29,8 @@ pub async fn check_date(node: Arc<Node>, dates: Arc<HeardDates>, environments: V
     if let Some(why) = doubt {
         tracing::error!(
             why,
-            "this gate sends no money: set the clock of its machine right, start the gate again, then `sluice unfreeze --gate-clock {}`",
+            "this gate sends no money: set the clock of its machine right, start the gate again, then `sluice unfreeze \
+             --gate-clock {} --environment ENVIRONMENT --reason TEXT`",
             node.id
         );
         for environment in environments {

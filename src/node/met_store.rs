@@ -86,7 +86,7 @@ impl Membership {
             tracing::error!(
                 %environment,
                 "the store waits for the journal that this gate had before: give the gate its former `audit.folder`, or find out \
-                 what it sent (upstream's records), then `sluice unfreeze --restored`"
+                 what it sent (upstream's records), then `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT`"
             );
         }
         self.names_lost_journals(node, environment).await?;

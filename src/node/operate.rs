@@ -12,7 +12,7 @@ use super::sign_act::{SaidWord, UnsignedAct};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::ledger::{Commit, Index, Kind, Record, RecordKey, Step, StoreFault, Versioned};
+use crate::ledger::{Commit, Index, Kind, Number, Record, RecordKey, Step, StoreFault, Versioned};
 use crate::people::joint_act::{FirstSignature, JointAct, JointStep, PersonWord, attempt_key, first_person};
 use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
 use crate::policy::{Policies, SignableAct};
@@ -23,11 +23,24 @@ use crate::stations::claim::{
 /// The most claims of a state that are sorted for a list.
 const MAX_CLAIMS: usize = 10_000;
 
-/// Returns the first of two people who showed that a call was executed.
-pub async fn said_executed(node: &Node, key: &RecordKey, claim: &Claim) -> Result<Option<Owner>, StoreFault> {
-    let Some(past) = claim.in_doubt() else { return Ok(None) };
-    let (first, _) = node.store.read(&attempt_key(SignableAct::Executed, key, past.number)).await?;
-    Ok(first.as_ref().and_then(first_person))
+/// The first of two words that a call was executed, as it stands.
+#[derive(Debug)]
+pub struct ShownWord {
+    key: RecordKey,
+    version: Number,
+    pub by: Owner,
+}
+
+/// Returns the first of two people who showed that a call in doubt was executed.
+pub async fn said_executed(node: &Node, key: &RecordKey, claim: &Claim) -> Result<Option<ShownWord>, StoreFault> {
+    for past in claim.attempts.iter().rev() {
+        let key = attempt_key(SignableAct::Executed, key, past.number);
+        let (first, _) = node.store.read(&key).await?;
+        if let Some((by, version)) = first.and_then(|first| Some((first_person(&first)?, first.version))) {
+            return Ok(Some(ShownWord { key, version, by }));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether an act takes two people there. The sandbox holds nothing of value.
@@ -178,6 +191,11 @@ async fn say_jointly(
     let now = node.time().await?;
     let past = here.value.in_doubt().ok_or(Unresolved::NotInDoubt(here.value.state.as_str()))?;
     let news = node.sender_news(environment, &past.sender).await?;
+    let taken_back = match said_executed(node, here.key, here.value).await? {
+        Some(shown) if shown.by.is_same_person(person) => Some(Step::Delete { key: shown.key, version: shown.version }),
+        Some(shown) => return Err(Unresolved::Refused(ResolveRefusal::SaidExecuted(shown.by))),
+        None => None,
+    };
     let act = PersonAct::on_attempt(word, here.key, past.number);
     let terms = ActTerms { environment, act: &act, signing: policies.rules.signing.as_ref() };
     let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
@@ -193,7 +211,7 @@ async fn say_jointly(
     let (mut commit, next) = claim::say_jointly(here, word, (person, reason), (now, &news), &node.id, &node.terms)
         .map_err(Unresolved::Refused)?;
     let (by, step) = first.with(before.as_ref(), (person, signed), next.is_some());
-    commit.steps.extend(step.into_iter().chain(used));
+    commit.steps.extend(step.into_iter().chain(used).chain(taken_back));
     let both = SignedAct::of(environment, &act, by.into_iter().map(Some));
     commit.entry = with_signatures(&commit, both.as_ref());
     let resolved = match (next, word) {
@@ -235,7 +253,8 @@ async fn say_executed(
         let terms = ActTerms { environment: key.environment, act: &act, signing };
         let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
         let (before, _) = node.store.read(joint.key()).await?;
-        let guards = vec![Step::Version { key: key.clone(), version: here.version }];
+        let as_it_stands = || Step::Version { key: key.clone(), version: here.version };
+        let guards = vec![claim::without_words_of(here, person).unwrap_or_else(as_it_stands)];
         let word = PersonWord { person, reason, signed };
         (joint.say(before.as_ref(), word, terms, guards, &node.id), used)
     } else {

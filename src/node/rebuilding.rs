@@ -109,7 +109,8 @@ impl Membership {
                 up_to = up_to.as_u64(),
                 why = reasons.join("; "),
                 "the store had lost its memory and was rebuilt from this journal; money is closed until a person opens it: find \
-                 out what is missing (`sluice doctor`, upstream's records), then `sluice unfreeze --restored`"
+                 out what is missing (`sluice doctor`, upstream's records), then `sluice unfreeze --restored \
+                 --environment ENVIRONMENT --reason TEXT`"
             );
         } else {
             tracing::warn!(

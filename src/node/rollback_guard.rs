@@ -58,7 +58,7 @@ pub async fn close_if_incomplete(store: &dyn Store, journal: &JournalAtStart, no
             %environment,
             why,
             "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
-             `sluice unfreeze --restored`"
+             `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT`"
         );
         close(store, environment, Number::new(highest), &why, node).await?;
     }

@@ -244,7 +244,7 @@ impl StoreWatch {
                 Freeze::Restored => (
                     StopReason::Restored,
                     "money is closed: the store may have lost payments; `sluice doctor` says what is missing, and people open \
-                     money with `sluice unfreeze --restored`",
+                     money with `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT`",
                 ),
                 Freeze::Clock => (StopReason::Clock, "money is closed: the clock of the store leapt"),
                 Freeze::GateClock(_) => (

@@ -191,7 +191,8 @@ impl Membership {
                     %environment,
                     why,
                     "money is closed until these gates have come, each with its `audit.folder`; if one never comes, find out from \
-                     upstream's records what it paid, then `sluice unfreeze --restored`"
+                     upstream's records what it paid, then `sluice unfreeze --restored --environment ENVIRONMENT --reason \
+                     TEXT`"
                 );
                 return Ok(());
             }

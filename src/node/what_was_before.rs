@@ -220,7 +220,8 @@ impl Membership {
                     %environment,
                     behind = begin.as_u64(),
                     why,
-                    "money is closed until a person opens it: compare the store with upstream's records, then `sluice unfreeze --restored`"
+                    "money is closed until a person opens it: compare the store with upstream's records, then `sluice \
+                     unfreeze --restored --environment ENVIRONMENT --reason TEXT`"
                 );
                 return Ok(());
             }

@@ -13,13 +13,12 @@ use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::base::json;
 use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step};
-use crate::stations::claim::Owner;
+use crate::stations::claim::{Owner, WORD_LASTS};
 
 /// The people that it takes.
 pub const PEOPLE: usize = 2;
 /// The format of its record. No other is read.
 const FORMAT: u64 = 2;
-const HOLDS_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The stored form of an agreement.
 #[derive(Debug, Serialize, Deserialize)]
@@ -92,7 +91,7 @@ pub fn agree(
     words.push(AgreedWord { person: person.clone(), signed: signed.clone() });
     let value = json::to_record(&AgreementRecord { by: words.clone() }, FORMAT).into();
     let key = succession.key();
-    let keep = Keep::For { whole: HOLDS_FOR, spent: Duration::ZERO };
+    let keep = Keep::For { whole: WORD_LASTS, spent: Duration::ZERO };
     let step = match before {
         None => Step::Create { key, value, keep },
         Some(record) => Step::Replace { key, version: record.version, value, keep },

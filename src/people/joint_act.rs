@@ -15,11 +15,10 @@ use crate::base::ids::Environment;
 use crate::base::json;
 use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step};
 use crate::policy::SignableAct;
-use crate::stations::claim::{Freeze, Owner};
+use crate::stations::claim::{Freeze, Owner, WORD_LASTS};
 
 /// The format of its record. No other is read.
 const FORMAT: u64 = 2;
-const HOLDS_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The stored form of the first person's word.
 #[derive(Debug, Serialize, Deserialize)]
@@ -180,7 +179,7 @@ impl FirstSignature {
 
 fn keep(key: RecordKey, before: Option<&Record>, first: &FirstWordRecord) -> Step {
     let value = json::to_record(first, FORMAT).into();
-    let keep = Keep::For { whole: HOLDS_FOR, spent: Duration::ZERO };
+    let keep = Keep::For { whole: WORD_LASTS, spent: Duration::ZERO };
     match before {
         None => Step::Create { key, value, keep },
         Some(record) => Step::Replace { key, version: record.version, value, keep },

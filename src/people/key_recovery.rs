@@ -19,7 +19,7 @@ use crate::base::json;
 use crate::base::json::written_as;
 use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Record, RecordKey, Step, StoreTime};
 use crate::policy::{Meaning, Signing, only_enrolled};
-use crate::stations::claim::Owner;
+use crate::stations::claim::{Owner, WORD_LASTS};
 
 /// The format of its records. No other is read.
 const FORMAT: u64 = 1;
@@ -28,7 +28,6 @@ const WORD: &str = "enrol";
 /// The longest time from the moment when signatures are handed in to their end.
 pub const MAX_VALIDITY: Duration = Duration::from_hours(7 * 24);
 /// How long signatures wait for a gate that has the set.
-const HOLDS_FOR: Duration = Duration::from_hours(24);
 
 /// What recovery keys sign: the SHA-256 of this as JSON, with its members in the order of their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,7 +223,7 @@ impl SignedRecovery {
         let entry = Entry::of(EntryKind::RecoverySigned).with("policy", succession.to).with("before", succession.from);
         let entry = entry.by(&person.issuer, &person.subject).with("reason", reason).with("recovery", self.clone());
         let value = json::to_record(&HandedInRecord { by: person.clone(), signed: self }, FORMAT).into();
-        let (key, keep) = (handed_in_key(succession), Keep::For { whole: HOLDS_FOR, spent: Duration::ZERO });
+        let (key, keep) = (handed_in_key(succession), Keep::For { whole: WORD_LASTS, spent: Duration::ZERO });
         let step = match before {
             None => Step::Create { key, value, keep },
             Some(record) => Step::Replace { key, version: record.version, value, keep },

@@ -164,7 +164,7 @@ fn built_anew(
                 %environment,
                 why,
                 "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
-                 `sluice unfreeze --restored`"
+                 `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT`"
             );
         }
     }
@@ -233,7 +233,7 @@ fn close_incomplete(
     tracing::error!(
         why,
         "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
-         `sluice unfreeze --restored`"
+         `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT`"
     );
     for environment in Environment::ALL {
         let before = runtime.block_on(store.read(&Freeze::Restored.key(environment)))?.0.map(|record| record.version);

@@ -1,5 +1,7 @@
 //! Whether money is open, and who lifts what stops it.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
 use super::age;
@@ -45,7 +47,7 @@ pub(super) async fn check_money(
         let (problem, remedy) = match freeze {
             Freeze::Restored => {
                 let forgotten = Forgotten::read(bytes);
-                let remedy = restored_remedy(&forgotten, store.last_paid(environment).await?);
+                let remedy = restored_remedy(environment, &forgotten, store.last_paid(environment).await?);
                 waited_for = forgotten.nodes.into_keys().collect();
                 ("money is closed: the store may have lost payments".to_owned(), remedy)
             }
@@ -72,11 +74,11 @@ pub(super) async fn check_money(
             ),
             Freeze::Reads(caller) => (
                 format!("the reads of caller `{}/{}` are frozen", caller.issuer, caller.subject),
-                unfreeze_remedy(environment, &format!(" --reads --caller {}/{}", caller.issuer, caller.subject)),
+                unfreeze_remedy(environment, &format!(" --reads --caller {}", shell_word(&caller.to_string()))),
             ),
             Freeze::Caller(caller) => (
                 format!("caller `{}/{}` is frozen", caller.issuer, caller.subject),
-                unfreeze_remedy(environment, &format!(" --caller {}/{}", caller.issuer, caller.subject)),
+                unfreeze_remedy(environment, &format!(" --caller {}", shell_word(&caller.to_string()))),
             ),
         };
         report.find(&format!("{environment}: {problem} ({reason})"), &remedy);
@@ -85,13 +87,29 @@ pub(super) async fn check_money(
     Ok(waited_for)
 }
 
+/// The command that lifts a freeze, and how many people it takes.
 fn unfreeze_remedy(environment: Environment, which: &str) -> String {
-    format!("unfreeze with `sluice unfreeze --environment {environment}{which} --reason TEXT`")
+    let people = match environment {
+        Environment::Production => ", said by two operators",
+        Environment::Sandbox => "",
+    };
+    format!("unfreeze with `sluice unfreeze --environment {environment}{which} --reason TEXT`{people}")
 }
 
-fn restored_remedy(forgotten: &Forgotten, last_paid: Option<StoreTime>) -> String {
-    const OPEN: &str = "Only when you know every payment that the store has lost: `sluice unfreeze --restored`; a payment that no gate \
-                        has restored may then be paid again";
+/// A word of a command as a shell takes it. An issuer chooses the subjects of its tokens.
+fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_./:@%+=,".contains(one);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("'{}'", text.replace('\'', "'\\''"))),
+    }
+}
+
+fn restored_remedy(environment: Environment, forgotten: &Forgotten, last_paid: Option<StoreTime>) -> String {
+    let open = format!(
+        "Only when you know every payment that the store has lost, {}; a payment that no gate has restored may then be paid again",
+        unfreeze_remedy(environment, " --restored")
+    );
     let since = match last_paid.and_then(|at| Timestamp::from_microsecond(at.as_micros()).ok()) {
         Some(at) => format!("since {at}, when the store learned of the last one that it knows"),
         None => "at all: the store knows no payment".to_owned(),
@@ -99,14 +117,14 @@ fn restored_remedy(forgotten: &Forgotten, last_paid: Option<StoreTime>) -> Strin
     let find = format!("find out what the payments API has paid {since} (the guide `recovery.md` says how)");
     let names: Vec<&str> = forgotten.nodes.keys().map(NodeId::as_str).collect();
     match (names.is_empty(), forgotten.by_person) {
-        (true, _) => format!("a person must open it. First {find}. {OPEN}"),
+        (true, _) => format!("a person must open it. First {find}. {open}"),
         (false, true) => format!(
-            "it waits until {} have restored their records, and then for a person. First {find}. {OPEN}",
+            "it waits until {} have restored their records, and then for a person. First {find}. {open}",
             names.join(", ")
         ),
         (false, false) => format!(
             "it opens automatically when these gates have restored the records of their audit logs: {}. Start those that do \
-             not run. If one never comes, {find}. {OPEN}",
+             not run. If one never comes, {find}. {open}",
             names.join(", ")
         ),
     }
@@ -116,15 +134,15 @@ fn restored_remedy(forgotten: &Forgotten, last_paid: Option<StoreTime>) -> Strin
 pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
     match reason {
         "frozen" => {
-            format!(
-                "`sluice freezes` says who froze it and why; `sluice unfreeze --environment {environment} --reason TEXT`"
-            )
+            format!("`sluice freezes` says who froze it and why; {}", unfreeze_remedy(environment, ""))
         }
-        "restored" => "start every gate that has an audit log. If money stays closed, first find out what was paid since the last \
-                       payment that the store knows: `sluice freezes` says when that was, and the guide `recovery.md` how to \
-                       compare. Only then open it: `sluice unfreeze --restored`"
-            .to_owned(),
-        "clock" => "set the clock of the store right, then `sluice unfreeze --clock`".to_owned(),
+        "restored" => format!(
+            "start every gate that has an audit log. If money stays closed, first find out what was paid since the last payment \
+             that the store knows: `sluice freezes` says when that was, and the guide `recovery.md` how to compare. Only then \
+             {}",
+            unfreeze_remedy(environment, " --restored")
+        ),
+        "clock" => format!("set the clock of the store right, then {}", unfreeze_remedy(environment, " --clock")),
         "gate-clock" => {
             "set the clock of this machine right (NTP), and start the gate again; `sluice freezes` says more".to_owned()
         }
@@ -153,5 +171,23 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
         "upstream-unknown" => "check the name resolution of the gate's machine".to_owned(),
         "draining" => "the gate is ending: start it again".to_owned(),
         _ => "the gate's log says more".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_is_one_word_of_a_shell() {
+        for (caller, word) in [
+            ("tools/payroll", "tools/payroll"),
+            ("tools/pay roll", "'tools/pay roll'"),
+            ("tools/$(touch x)`y`\"z\"", "'tools/$(touch x)`y`\"z\"'"),
+            ("tools/it's", "'tools/it'\\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(caller), word);
+        }
     }
 }

@@ -62,7 +62,7 @@ pub enum KeyFault {
 /// A part of a set of keys that is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum KeyWarning {
-    #[error("different keys have the same `kid`, kind and algorithm: none of them is used")]
+    #[error("different keys have the same `kid`, kind and algorithm: each of them is tried")]
     SameId,
     #[error("it has more than {MAX_KEYS} keys: only the first ones are used")]
     TooMany,
@@ -84,12 +84,10 @@ impl KeySet {
             }
             keys.push(key);
         }
-        let (alone, ambiguous): (Vec<_>, Vec<_>) =
-            keys.iter().cloned().partition(|key| keys.iter().filter(|other| key.is_named_as(other)).count() <= 1);
-        if !ambiguous.is_empty() {
+        if keys.iter().any(|key| keys.iter().filter(|other| key.is_named_as(other)).count() > 1) {
             warnings.push(KeyWarning::SameId);
         }
-        if alone.is_empty() { Err(KeyFault::NoneUsable) } else { Ok(KeySet { keys: alone, warnings }) }
+        if keys.is_empty() { Err(KeyFault::NoneUsable) } else { Ok(KeySet { keys, warnings }) }
     }
 
     /// Returns what of the set is not used, and should be mended.

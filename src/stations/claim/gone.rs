@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::owner::Owner;
+use super::resolutions::WORD_LASTS;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::base::json as strict_json;
@@ -93,12 +94,13 @@ pub(super) fn say_again(
     unknown_behind: Option<u64>,
     node: &NodeId,
 ) -> Commit {
-    let (value, keep) = (word.to_bytes(), Keep::Forever);
+    let value = word.to_bytes();
     let (what, steps) = if is_complete {
-        let create = Step::Create { key: gone_key(environment, sender), value, keep };
+        let create = Step::Create { key: gone_key(environment, sender), value, keep: Keep::Forever };
         let add = Step::IndexAdd { index: Index::Gone, member: sender.to_string(), due: Duration::ZERO };
         (EntryKind::Gone, vec![create, add])
     } else {
+        let keep = Keep::For { whole: WORD_LASTS, spent: Duration::ZERO };
         (EntryKind::SaidGone, vec![Step::Create { key: said_gone_key(environment, sender), value, keep }])
     };
     let entry = Entry::of(what).with("node", sender.node.as_str()).with("journal", sender.journal.as_str());

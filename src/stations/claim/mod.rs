@@ -62,11 +62,12 @@ pub use past_attempts::{AttemptEnd, Executions, PastAttempt};
 pub use reconcile::{LookupResult, RecordPage, is_record_of, judge, page_of};
 pub use record_age::{CLOCKS_APART, RecordMismatch, is_older_than, micros};
 pub use resolutions::{
-    HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly, shown_attempt, shown_attempt_of,
+    HeardGate, JointWord, ResolveRefusal, SenderNews, WORD_LASTS, say_executed, say_jointly, shown_attempt,
+    shown_attempt_of, without_words_of,
 };
 pub use state::{
-    Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState,
-    SentRequest, StoredAnswer, after,
+    Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, FirstWord, ImpossibleClaimEvent, KeyNaming,
+    NextState, SentRequest, StoredAnswer, after,
 };
 pub use status::{ClaimStatus, Earlier, status_for};
 pub use stored_form::{StoredEvent, UnreadableClaim, decode_claim, encode_claim};

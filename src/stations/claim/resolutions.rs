@@ -3,16 +3,23 @@
 //! People who have upstream's record may say that a call was executed. That it was not takes two people, neither
 //! of whom asked for it, and the gate that sent it must have told all that it knows: then the caller may send it again.
 //! That nobody will ever know takes two people as well: then it is never sent again.
+//!
+//! A person has one word on a call: the latest. The first of two words waits for the second for a day.
+
+use std::time::Duration;
 
 use super::outcomes::{Settled, Superseded, settle};
 use super::owner::Owner;
 use super::past_attempts::PastAttempt;
-use super::state::{Claim, ClaimEvent, ClaimState, NextState, StoredAnswer, entry};
+use super::state::{Claim, ClaimEvent, ClaimState, FirstWord, NextState, StoredAnswer, entry};
 use super::stored_form::encode_claim;
 use super::terms::Terms;
 use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
 use crate::ledger::{Commit, Keep, NodeId, Number, Sender, Step, StoreTime, Versioned};
+
+/// How long the first of two words waits for the second.
+pub const WORD_LASTS: Duration = Duration::from_hours(24);
 
 /// The reasons why a resolution is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub enum ResolveRefusal {
     SenderAway(Sender),
     /// The same person said so before; a second person is needed.
     SaidAlready,
+    /// This person showed upstream's record that it was executed.
+    SaidExecuted(Owner),
 }
 
 /// The last report of a gate about itself.
@@ -90,16 +99,16 @@ pub fn say_jointly(
     if word == JointWord::Absent && !has_told_all {
         return Err(ResolveRefusal::SenderAway(past.sender.clone()));
     }
-    let (said, once, both) = match word {
-        JointWord::Absent => (said_absent, EntryKind::SaidAbsent, EntryKind::Undone),
-        JointWord::Abandoned => (said_abandoned, EntryKind::SaidAbandoned, EntryKind::Abandoned),
+    let (said, other, once, both) = match word {
+        JointWord::Absent => (said_absent, said_abandoned, EntryKind::SaidAbsent, EntryKind::Undone),
+        JointWord::Abandoned => (said_abandoned, said_absent, EntryKind::SaidAbandoned, EntryKind::Abandoned),
     };
     let who = person.to_string();
-    if let Some(first) = said.clone() {
-        if first.is_same_person(person) {
+    if let Some(first) = said.as_ref().filter(|first| first.stands(now)) {
+        if first.by.is_same_person(person) {
             return Err(ResolveRefusal::SaidAlready);
         }
-        let said_by = [first.to_string(), who];
+        let said_by = [first.by.to_string(), who];
         let people = said_by.to_vec();
         let event = match word {
             JointWord::Absent => ClaimEvent::ShownAbsent { said_by },
@@ -112,7 +121,11 @@ pub fn say_jointly(
         commit.entry = entry.with("saidBy", people).with("reason", reason).to_bytes();
         return Ok((commit, Some(next)));
     }
-    *said = Some(person.clone());
+    *said = Some(FirstWord { by: person.clone(), said: now });
+    // The latest word of a person is the one that stands.
+    if other.as_ref().is_some_and(|other| other.by.is_same_person(person)) {
+        *other = None;
+    }
     doubted.get_or_insert(here.at);
     let entry = entry(once, here.key, here.value, past.number).with("saidBy", vec![who]).with("reason", reason);
     let (key, version, value) = (here.key.clone(), here.version, encode_claim(&claim));
@@ -150,6 +163,26 @@ pub fn shown_attempt_of(claim: &Claim, made: Option<i64>) -> Option<Number> {
     past.map(|past| past.number)
 }
 
+/// Returns the step that takes a person's other words away from a call in doubt, as the person shows that it was executed;
+/// `None` where its outcome is not in doubt. It changes the record, so that no second word of others overlooks this one.
+pub fn without_words_of(here: Versioned<'_, Claim>, person: &Owner) -> Option<Step> {
+    let mut claim = here.value.clone();
+    let ClaimState::Unknown { said_absent, said_abandoned, doubted, .. } = &mut claim.state else { return None };
+    for said in [said_absent, said_abandoned] {
+        said.take_if(|said| said.by.is_same_person(person));
+    }
+    doubted.get_or_insert(here.at);
+    let (key, version, value) = (here.key.clone(), here.version, encode_claim(&claim));
+    Some(Step::Replace { key, version, value, keep: Keep::Forever })
+}
+
+impl FirstWord {
+    /// Whether it still waits for the second one.
+    pub fn stands(&self, now: StoreTime) -> bool {
+        now.since(self.said) < WORD_LASTS
+    }
+}
+
 impl Claim {
     /// Forgets the first of two words on an attempt in doubt, where it does not count.
     pub fn forget_word_unless(&mut self, word: JointWord, counts: impl Fn(&Owner) -> bool) {
@@ -158,9 +191,7 @@ impl Claim {
             JointWord::Absent => said_absent,
             JointWord::Abandoned => said_abandoned,
         };
-        if said.as_ref().is_some_and(|one| !counts(one)) {
-            *said = None;
-        }
+        said.take_if(|one| !counts(&one.by));
     }
 }
 
@@ -206,6 +237,10 @@ mod tests {
         person(issuer, subject)
     }
 
+    fn said_early(text: &str) -> FirstWord {
+        FirstWord { by: named(text), said: StoreTime::of_micros(5) }
+    }
+
     fn sender(journal: &str) -> Sender {
         Sender { node: NodeId::parse("gate").unwrap(), journal: JournalId::parse(&journal.repeat(32)).unwrap() }
     }
@@ -243,8 +278,8 @@ mod tests {
                 doubted: None,
                 sent: SentRequest { target: "/v2/wallets/swaps".to_owned(), body: Bytes::from_static(b"{}") },
                 looks: 0,
-                said_absent: said_absent.map(named),
-                said_abandoned: said_abandoned.map(named),
+                said_absent: said_absent.map(said_early),
+                said_abandoned: said_abandoned.map(said_early),
             },
         }
     }
@@ -364,5 +399,76 @@ mod tests {
         for same in ["OPS-1", "Ops-1", " ops-1 ", "\u{ff4f}ps-1"] {
             assert_eq!(said(Some("people/ops-1"), &person("other", same)), Err(ResolveRefusal::SaidAlready), "{same}");
         }
+    }
+
+    #[test]
+    fn a_word_waits_for_the_second_for_a_day() {
+        let (claim, ops) = (in_doubt(Some("people/ops-1"), None), person("people", "ops-2"));
+        let late = StoreTime::of_micros(5).plus(WORD_LASTS);
+        for (now, next) in [(StoreTime::of_micros(late.as_micros() - 1), Some(NextState::Absent)), (late, None)] {
+            let again = say(&claim, JointWord::Absent, &person("people", "ops-1"), now, &heard("a", now, None));
+            assert_eq!(again.is_ok(), next.is_none(), "it may be said again once it has ended");
+            assert_eq!(say(&claim, JointWord::Absent, &ops, now, &heard("a", now, None)), Ok(next));
+        }
+    }
+
+    /// The claim after one more word.
+    fn after(claim: &Claim, word: JointWord, who: &str) -> Claim {
+        let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
+        let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: claim };
+        let (node, heard) = (NodeId::parse("gate").unwrap(), heard("a", QUIET, None));
+        let (by, keep) = (person("people", who), Keep::Forever);
+        let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+        let terms = Terms { begin_within, lease, first_look, quiet, keep };
+        let (commit, next) = say_jointly(here, word, (&by, "looked"), (QUIET, &heard), &node, &terms).unwrap();
+        assert_eq!(next, None);
+        stored(commit.steps)
+    }
+
+    fn stored(steps: Vec<Step>) -> Claim {
+        let Some(Step::Replace { value, .. }) = steps.into_iter().next() else { panic!("it is not replaced") };
+        super::super::stored_form::decode_claim(&value).unwrap()
+    }
+
+    #[test]
+    fn a_person_has_one_word_the_latest() {
+        let (first, second) = (in_doubt(None, None), person("people", "ops-2"));
+        for (word, other) in [(JointWord::Absent, JointWord::Abandoned), (JointWord::Abandoned, JointWord::Absent)] {
+            let claim = after(&after(&first, word, "ops-1"), other, "OPS-1");
+            let say = |word| say(&claim, word, &second, QUIET, &heard("a", QUIET, None)).unwrap();
+            assert_eq!(say(word), None, "{word:?} was taken back");
+            assert!(say(other).is_some(), "{other:?} stands");
+            // Others keep theirs.
+            let of_two = after(&after(&first, word, "ops-1"), other, "ops-3");
+            let next = super::tests::say(&of_two, word, &second, QUIET, &heard("a", QUIET, None)).unwrap();
+            assert!(next.is_some());
+        }
+    }
+
+    #[test]
+    fn who_shows_that_it_was_executed_takes_back_what_was_said_before() {
+        let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
+        let shown = |claim: &Claim, who: &str| {
+            let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: claim };
+            without_words_of(here, &person("others", who)).map(|step| stored(vec![step]))
+        };
+        let both = in_doubt(Some("people/ops-1"), Some("people/ops-2"));
+        for (who, left) in [
+            ("ops-1", in_doubt(None, Some("people/ops-2"))),
+            ("OPS-2", in_doubt(Some("people/ops-1"), None)),
+            ("ops-3", both.clone()),
+        ] {
+            let now = shown(&both, who).unwrap();
+            let (
+                ClaimState::Unknown { said_absent, said_abandoned, doubted, .. },
+                ClaimState::Unknown { said_absent: absent, said_abandoned: abandoned, .. },
+            ) = (&now.state, &left.state)
+            else {
+                panic!("it is in doubt")
+            };
+            assert_eq!((said_absent, said_abandoned), (absent, abandoned), "{who}");
+            assert_eq!(*doubted, Some(StoreTime::of_micros(3)));
+        }
+        assert_eq!(shown(&Claim { state: ClaimState::Absent, ..both }, "ops-1"), None);
     }
 }

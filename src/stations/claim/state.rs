@@ -107,6 +107,16 @@ impl Claim {
     }
 }
 
+/// The first of two words on an outcome. It waits for the second for a day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FirstWord {
+    pub by: Owner,
+    /// The store's time at which it was said.
+    #[serde(rename = "saidMicros")]
+    pub said: StoreTime,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum ClaimState {
@@ -132,10 +142,10 @@ pub enum ClaimState {
         sent: SentRequest,
         /// How many lookups were made.
         looks: u32,
-        /// The person who says that it was not executed.
-        said_absent: Option<Owner>,
-        /// The person who says that nobody will ever know.
-        said_abandoned: Option<Owner>,
+        /// The first of two people who say that it was not executed.
+        said_absent: Option<FirstWord>,
+        /// The first of two people who say that nobody will ever know.
+        said_abandoned: Option<FirstWord>,
     },
     /// Upstream refused each attempt in such a way that the call may be sent again (401 or 429), or two people said that it
     /// was not executed.

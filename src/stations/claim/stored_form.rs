@@ -8,7 +8,7 @@ use super::state::{Claim, ClaimEvent, ClaimState, StoredAnswer};
 use crate::base::json::{self, FormError};
 
 /// The format of a claim's record. No other is read.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 
 /// The record is not a claim in this version's format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

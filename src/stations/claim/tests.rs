@@ -64,7 +64,7 @@ fn states() -> [ClaimState; 4] {
             doubted: Some(StoreTime::of_micros(6)),
             sent: sent(),
             looks: 2,
-            said_absent: Some(Owner::named("console", "ann")),
+            said_absent: Some(FirstWord { by: Owner::named("console", "ann"), said: StoreTime::of_micros(8) }),
             said_abandoned: None,
         },
         ClaimState::Done { executed: true, answer: answer(201) },

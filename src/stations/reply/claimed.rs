@@ -48,6 +48,9 @@ pub enum Closed {
 /// Why a gate whose clock is doubted sends nothing.
 const CLOCK: &str = "this gate sends no money: nobody knows whether the clock of its machine is right";
 
+/// People froze them, or a gate closed money.
+const FROZEN: &str = "these calls are closed until people open them";
+
 /// Why a call that the rules refuse is not recorded.
 const REFUSALS: &str = "the rules refuse this call, and this caller has its share of the entries about refused calls \
                         (`limits.refusals`)";
@@ -190,16 +193,12 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
         Closed::Clock(Earlier::Forgotten | Earlier::Unproven) => {
             (Code::Frozen, format!("{CLOCK}. {UNPROVEN} At another gate, or later, {again}."), Executed::Unknown)
         }
-        Closed::Frozen(Earlier::None) => (
-            Code::Frozen,
-            format!("an operator has frozen these calls; nothing was sent: {again} after the freeze."),
-            Executed::No,
-        ),
-        Closed::Frozen(Earlier::Forgotten | Earlier::Unproven) => (
-            Code::Frozen,
-            format!("an operator has frozen these calls. {UNPROVEN} After the freeze, {again}."),
-            Executed::Unknown,
-        ),
+        Closed::Frozen(Earlier::None) => {
+            (Code::Frozen, format!("{FROZEN}; nothing was sent: {again} once people have opened them."), Executed::No)
+        }
+        Closed::Frozen(Earlier::Forgotten | Earlier::Unproven) => {
+            (Code::Frozen, format!("{FROZEN}. {UNPROVEN} Once people have opened them, {again}."), Executed::Unknown)
+        }
     };
     own(code, code.status(), code.shape(), &message, None, Some(executed))
 }

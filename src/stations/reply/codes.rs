@@ -57,6 +57,8 @@ word_enum! {
         TooEarly = "TOO_EARLY",
         /// The gate that sent the call has not been heard since.
         SenderAway = "SENDER_AWAY",
+        /// Somebody showed upstream's record that the call was executed.
+        SaidExecuted = "SAID_EXECUTED",
         /// A gate that was heard just now is not gone.
         GateHeard = "GATE_HEARD",
         HoldNotFound = "HOLD_NOT_FOUND",
@@ -109,6 +111,7 @@ impl Code {
             | Code::TooManyFreezes
             | Code::TooEarly
             | Code::SenderAway
+            | Code::SaidExecuted
             | Code::GateHeard
             | Code::OutcomeAbandoned
             | Code::OtherBytes
@@ -160,6 +163,7 @@ impl Code {
             | Code::TooManyFreezes
             | Code::TooEarly
             | Code::SenderAway
+            | Code::SaidExecuted
             | Code::GateHeard
             | Code::OutcomeAbandoned
             | Code::OtherBytes
@@ -208,12 +212,13 @@ mod tests {
     use crate::stations::claim::Decline;
 
     /// Codes that only people get, at the console.
-    const OF_THE_CONSOLE: [Code; 10] = [
+    const OF_THE_CONSOLE: [Code; 11] = [
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
         Code::TooManyFreezes,
         Code::TooEarly,
         Code::SenderAway,
+        Code::SaidExecuted,
         Code::GateHeard,
         Code::OtherBytes,
         Code::OtherCauses,

@@ -136,6 +136,45 @@ fn executed_takes_the_record_which_the_caller_then_hears() {
     assert_eq!(upstream.seen().len(), 1);
 }
 
+/// Of two people each word counts that they said last: one that was taken back does not complete another one's.
+#[test]
+fn a_word_that_was_taken_back_completes_nothing() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    in_doubt(&gate, &upstream, "lost-5");
+    let executed = |who: &str| {
+        let record = record_of("createSwap", "lost-5");
+        resolve(&gate, "lost-5", who, json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
+    };
+    let abandoned =
+        |who: &str| resolve(&gate, "lost-5", who, json!({"outcome": "abandoned", "reason": "nobody answers"}));
+    let said = || {
+        let shown = show(&gate, "lost-5").json();
+        ["saidAbsent", "saidAbandoned", "saidExecuted"].map(|name| shown[name].as_str().map(str::to_owned))
+    };
+    let one = |who: &str| Some(format!("people/{who}"));
+    assert_eq!(absent(&gate, "lost-5", "ops-1").status, 202);
+    assert_eq!(abandoned("ops-1").status, 202);
+    assert_eq!(said(), [None, one("ops-1"), None]);
+    assert_eq!(absent(&gate, "lost-5", "ops-2").status, 202, "the other one takes it back");
+    assert_eq!(said(), [one("ops-2"), one("ops-1"), None]);
+    assert_eq!(executed("OPS-2").status, 202);
+    assert_eq!(said(), [None, one("ops-1"), one("OPS-2")]);
+    for answer in [absent_now(&gate, "lost-5", "ops-1"), abandoned("ops-3"), absent_now(&gate, "lost-5", "ops-3")] {
+        assert_eq!(told(&answer), (409, "SAID_EXECUTED".to_owned()), "{answer}");
+        assert_eq!(answer.json()["error"]["details"]["by"], "people/OPS-2");
+    }
+    // Who showed it may take that back.
+    assert_eq!(absent(&gate, "lost-5", "ops-2").status, 202);
+    assert_eq!(said(), [one("ops-2"), one("ops-1"), None]);
+    assert_eq!(executed("ops-1").status, 202, "as the first: what the other one showed was taken back");
+    assert_eq!(said(), [one("ops-2"), None, one("ops-1")]);
+    assert_eq!(swap("lost-5").send(gate.production()).code(), "OUTCOME_UNKNOWN");
+    assert_eq!(executed("ops-2").status, 200);
+    assert_eq!(swap("lost-5").send(gate.production()).header("sluice-replayed").as_deref(), Some("true"));
+    assert_eq!(upstream.seen().len(), 1);
+}
+
 #[test]
 fn a_record_of_something_else_is_not_taken() {
     let upstream = Upstream::start();

@@ -305,6 +305,12 @@ impl RedisStore {
         Ok(told.number()?.as_u64())
     }
 
+    /// Puts a window that has slots back into the list of windows. Returns whether it was lacking there.
+    pub async fn list_window(&self, environment: Environment, window: &WindowKey) -> Result<bool, StoreFault> {
+        let told = self.look(environment, "list_window", &Words::default().window(window)).await?;
+        Ok(ReplyReader::of(told).number()? == Number::new(1))
+    }
+
     async fn all_windows(
         &self,
         environment: Environment,

@@ -1798,6 +1798,17 @@ elseif op == 'right_time' then
       put_number(alter, 8, now)
     end or nil
   end
+elseif op == 'list_window' then
+  -- Puts a window that has slots back into the list of windows; returns whether it was lacking.
+  operation = function()
+    local name = take()
+    local has_slots = (redis.call('MGET', root .. ':s:' .. name)[1] or '') ~= ''
+    local is_lacking = has_slots and not redis.call('ZSCORE', root .. ':l', name)
+    return { is_lacking and '1' or '0' },
+      is_lacking and function()
+        alter('ZADD', root .. ':l', 0, name)
+      end or nil
+  end
 elseif op == 'kept' then
   -- A journal has every entry up to a number. Entries leave when every node has them that has not left in order, and as
   -- many running nodes as there must be copies; of other entries, the newest stay.
