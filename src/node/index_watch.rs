@@ -41,7 +41,7 @@ impl Membership {
         }
     }
 
-    /// Finds windows that count and that the store does not list.
+    /// Finds a window that counts and that the store does not list. One is enough: the store is rebuilt whole.
     async fn compare_windows(&self, node: &Node, environment: Environment) -> Result<(), StoreFault> {
         let known = self.replica.windows(environment, MAX_MEMBERS)?;
         let listed = self.store.windows(environment, None, MAX_MEMBERS).await?;
@@ -57,6 +57,7 @@ impl Membership {
             if is_lost && self.store.used(environment, &window, WindowSpan::ALWAYS).await? > 0 {
                 let why = format!("a window of the limit `{}` was removed from the list of windows", window.limit);
                 node.contradicted(environment, None, &why);
+                return Ok(());
             }
         }
         Ok(())
