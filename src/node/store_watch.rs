@@ -97,9 +97,7 @@ impl StoreCondition {
         match (refusal, fault, starting) {
             (Ok(Some(refusal)), ..) => StoreCondition::Refuses(refusal),
             (_, Some(_), Some(starting)) => StoreCondition::Away(starting, None),
-            (_, Some((environment, why)), None) => {
-                StoreCondition::Away(text(&why), is_partial.then_some(environment))
-            }
+            (_, Some((environment, why)), None) => StoreCondition::Away(text(&why), is_partial.then_some(environment)),
             (Err(why), None, _) => StoreCondition::Away(text(&why), None),
             (Ok(None), None, _) => StoreCondition::Up,
         }

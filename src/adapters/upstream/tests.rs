@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use http::Method;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use jiff::Timestamp;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
@@ -57,13 +57,7 @@ fn allowed() -> Allowed {
 /// A request whose first byte may leave until the lease is over.
 fn leased(lease: Lease, origin: &UpstreamOrigin) -> Outgoing {
     let span = Duration::from_secs(60);
-    let terms = Terms {
-        begin_within: span,
-        lease: span,
-        first_look: span,
-        quiet: span,
-        keep: Keep::Forever,
-    };
+    let terms = Terms { begin_within: span, lease: span, first_look: span, quiet: span, keep: Keep::Forever };
     let (node, number) = (NodeId::parse("gate").unwrap(), Number::new(1));
     let sender = Sender { node: node.clone(), journal: JournalId::parse(&"a1".repeat(16)).unwrap() };
     let (nonce, trace) = (Nonce("n".to_owned()), TraceId::parse("t-1").unwrap());
@@ -82,13 +76,8 @@ fn leased(lease: Lease, origin: &UpstreamOrigin) -> Outgoing {
 async fn nothing_is_written_once_the_lease_has_lapsed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, second) = (listener.local_addr().unwrap().port(), Duration::from_secs(1));
-    let config = UpstreamConfig {
-        tls: false,
-        host: "127.0.0.1".to_owned(),
-        port,
-        base_path: String::new(),
-        ca_pem: None,
-    };
+    let config =
+        UpstreamConfig { tls: false, host: "127.0.0.1".to_owned(), port, base_path: String::new(), ca_pem: None };
     let timeouts = TimeoutsConfig {
         head: second,
         body: second,

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::age;
 use super::report::DoctorReport;
+use super::running::MEND_AUDIT;
 use crate::adapters::store::sealed::Sealed;
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, StoreFault, StoreTime};
@@ -131,7 +132,7 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
         "unwitnessed" => {
             "start the witnesses, or see why they refuse: the gate's log has the answer of each".to_owned()
         }
-        "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
+        "audit-failing" => MEND_AUDIT.to_owned(),
         "journal-begins" => {
             "start a gate that has run from the beginning, with its `audit.folder`: it tells this one what was before"
                 .to_owned()

@@ -20,6 +20,9 @@ use crate::ports::Clock as _;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Keys of an issuer that were not fetched for this long are reported.
 const MAX_KEYS_AGE_SECS: u64 = 3_600;
+/// The remedy where the audit log cannot be written.
+pub(super) const MEND_AUDIT: &str =
+    "check `audit.folder`: that it is there, and the space, the mount and the rights of its disk";
 /// Entries that may wait for this gate's disk for a moment.
 const MAX_WAITING_ENTRIES: u64 = 1_000;
 const MAX_CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_secs(2);
@@ -243,8 +246,7 @@ fn check_journal(metrics: &MetricLines, report: &mut DoctorReport) {
             report.problem("audit log", None, &text, "its disk may be full or slow");
         }
         Some(_) => {
-            let remedy = "check the disk of `audit.folder`: its space, its mount and its rights";
-            report.problem("audit log", None, "cannot be written", remedy);
+            report.problem("audit log", None, "cannot be written", MEND_AUDIT);
         }
         None => report.unknown("audit log", None, "the gate does not say whether it can write it"),
     }
