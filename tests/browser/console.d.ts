@@ -57,7 +57,7 @@ interface SentRequest {
 interface OverWindow {
   upTo: number;
   words: string;
-  period?: string;
+  period: string | null;
 }
 
 interface Hold {

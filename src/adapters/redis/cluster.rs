@@ -17,8 +17,8 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::faults::refuses_login;
 use super::host::{Address, Host, HostAccess, NamedPrimary, info};
-use super::standing::refuses_login;
 use crate::config::ClusterConfig;
 
 /// The deadline of a node, connecting included.

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 
 use super::RedisFault;
 use super::cluster::{Cluster, ClusterError};
+use super::faults::refuses_login;
 use super::host::{Address, Host, HostAccess, NamedPrimary, certificates, info};
-use super::standing::refuses_login;
 use crate::config::{RedisConfig, RedisPlace, SentinelsConfig};
 
 /// The deadline of a Sentinel, connecting included.

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::cluster::ClusterError;
 use super::endpoint::EndpointError;
-use super::faults::{CLOSING, lost};
+use super::faults::{CLOSING, lost, refuses_login};
 use super::fitness::UnfitRedis;
 use super::host::NamedPrimary;
 
@@ -58,12 +58,6 @@ impl NotConnected {
             kind => NotConnected::Error(lost(kind).into_owned()),
         }
     }
-}
-
-/// Whether an error says that the user or the password is refused.
-pub(super) fn refuses_login(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::AuthenticationFailed
-        || error.code().is_some_and(|code| ["WRONGPASS", "NOAUTH"].contains(&code))
 }
 
 impl ConnectionStanding {

@@ -4,13 +4,16 @@ use jiff::Timestamp;
 
 use super::age;
 use super::report::DoctorReport;
-use super::running::MEND_AUDIT;
 use crate::adapters::store::sealed::Sealed;
 use crate::base::ids::Environment;
 use crate::ledger::{Content, NodeId, StoreFault, StoreTime};
 use crate::node::frozen_index::FrozenIndex;
 use crate::ports::Store as _;
 use crate::stations::claim::{self, Forgotten, Freeze};
+
+/// The remedy where the audit log cannot be written.
+pub(super) const MEND_AUDIT: &str =
+    "check `audit.folder`: that it is there, and the space, the mount and the rights of its disk";
 
 /// Reports the freezes; returns the nodes that must still restore their records from their audit logs.
 pub(super) async fn check_money(

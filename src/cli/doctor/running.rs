@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::{Client, redirect};
 use serde_json::Value;
 
-use super::money::remedy_of_stop;
+use super::money::{MEND_AUDIT, remedy_of_stop};
 use super::report::{DoctorReport, in_units};
 use super::{following, hold_room, refusals, witnesses};
 use crate::adapters::clock::SystemClock;
@@ -20,9 +20,6 @@ use crate::ports::Clock as _;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Keys of an issuer that were not fetched for this long are reported.
 const MAX_KEYS_AGE_SECS: u64 = 3_600;
-/// The remedy where the audit log cannot be written.
-pub(super) const MEND_AUDIT: &str =
-    "check `audit.folder`: that it is there, and the space, the mount and the rights of its disk";
 /// Entries that may wait for this gate's disk for a moment.
 const MAX_WAITING_ENTRIES: u64 = 1_000;
 const MAX_CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_secs(2);

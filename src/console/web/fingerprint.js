@@ -46,7 +46,7 @@ export async function figuresDigest({ figures, reasons }) {
  * @param {OverWindow} over
  */
 function windowText({ period, words }) {
-  return `${period === undefined ? "" : ` ${period}`}, up to ${words}:`;
+  return `${period === null ? "" : ` ${period}`}, up to ${words}:`;
 }
 
 /**
