@@ -175,25 +175,22 @@ fn a_folder_that_is_missing_is_named_and_told_once() {
         let gate = Setup::of(&upstream).start().ready();
         let (folder, away) = (gate.path(AUDIT), gate.path("away"));
         fs::rename(&folder, &away).unwrap();
-        let what = if is_there {
+        if is_there {
             // The folder on which it was mounted.
             fs::create_dir(&folder).unwrap();
-            format!("`{}` lacks the file of this gate's journal: mount its disk", folder.display())
-        } else {
-            format!("the folder `{}` is missing: mount its disk", folder.display())
-        };
+        }
+        let path = format!("`{}`", folder.display());
         assert_eq!(swap().send(gate.production()).status, 503);
-        wait_until("what is missing to be told", || reasons(&gate).contains(&what));
+        let is_told = || [path.as_str(), "mount its disk"].iter().all(|part| reasons(&gate).contains(*part));
+        wait_until("what is missing to be told", is_told);
         std::thread::sleep(std::time::Duration::from_secs(7));
         let mut told = BTreeMap::<String, usize>::new();
         let is_loud = |line: &&Value| line["level"] == "ERROR" || line["level"] == "WARN";
         for line in gate.log.all().iter().filter(is_loud) {
-            *told.entry(line["message"].to_string()).or_default() += 1;
+            *told.entry(format!("{} {}", line["message"], line["why"])).or_default() += 1;
         }
         assert!(told.values().all(|count| *count == 1), "{told:?}");
-        if is_there {
-            fs::remove_dir(&folder).unwrap();
-        }
+        fs::remove_dir_all(&folder).ok();
         fs::rename(&away, &folder).unwrap();
         wait_until("money to move", || told_of(&gate) == PAID);
     }

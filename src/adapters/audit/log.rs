@@ -345,8 +345,11 @@ impl Log {
     fn failed(&mut self, error: &io::Error) -> String {
         self.file = None;
         // If this fails too, it is repeated before the next line is written.
-        if let Err(also) = self.ready() {
-            return format!("{error}; then {also}");
+        match self.ready() {
+            // It says what is missing, and how to bring it back.
+            Err(also) if also.kind() == io::ErrorKind::NotFound => return also.to_string(),
+            Err(also) => return format!("{error}; then {also}"),
+            Ok(()) => {}
         }
         named(&self.path(), error).to_string()
     }
