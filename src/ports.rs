@@ -241,6 +241,11 @@ pub trait AuditSink: fmt::Debug + Send + Sync {
     /// Whether the last append succeeded; checked before each commit for money.
     fn is_well(&self) -> bool;
 
+    /// Returns why the last append failed, in words for people; `None` where it succeeded, or nobody knows why.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Whether money waits until witnesses sign; checked before each commit for money.
     fn lacks_witnesses(&self) -> bool {
         false

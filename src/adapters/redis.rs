@@ -30,8 +30,8 @@ mod standing;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
@@ -54,7 +54,7 @@ use crate::adapters::random::jittered;
 use crate::config::{Demands, RedisConfig};
 use crate::ledger::WriteRefusal;
 use crate::ports::Clock as _;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, ToldCauses};
 
 /// The deadline of a connection attempt. No call waits for it.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -84,6 +84,8 @@ pub struct Redis {
     alone: Semaphore,
     /// Why there is no connection.
     obstacle: ArcSwapOption<NotConnected>,
+    /// The obstacles that were logged since there was one.
+    told: Mutex<ToldCauses>,
     /// Why it refuses writes, if it does.
     refusal: watch::Sender<Option<WriteRefusal>>,
     metrics: Metrics,
@@ -125,6 +127,7 @@ impl Redis {
             waiting: Semaphore::new(WAITING),
             alone: Semaphore::new(ALONE),
             obstacle: ArcSwapOption::empty(),
+            told: Mutex::default(),
             refusal: watch::Sender::new(None),
             metrics,
         })
@@ -278,7 +281,7 @@ impl Redis {
 
     /// Connects, and reconnects, as long as it is run.
     pub async fn keep_connected(self: Arc<Redis>) {
-        let (mut pause, mut was_up) = (FIRST_PAUSE, true);
+        let mut pause = FIRST_PAUSE;
         loop {
             let since = Stopwatch::start();
             match self.connect().await {
@@ -286,16 +289,13 @@ impl Redis {
                     self.current.store(Some(connection.clone()));
                     self.shared.stood.send_modify(|count| *count = count.wrapping_add(1));
                     self.tell_up();
+                    self.told().end();
                     tracing::info!("the Redis is connected");
-                    was_up = true;
                     self.watch(&connection).await;
                     self.tell_up();
                     tracing::warn!("the Redis is away or slow");
                 }
-                Err(obstacle) => {
-                    self.tell_obstacle(obstacle, was_up);
-                    was_up = false;
-                }
+                Err(obstacle) => self.tell_obstacle(obstacle),
             }
             // A Redis that comes and goes is asked no more often than one that stays away.
             pause =
@@ -304,10 +304,14 @@ impl Redis {
         }
     }
 
-    /// Notes why there is no connection, and reports what is new of it.
-    fn tell_obstacle(&self, obstacle: NotConnected, was_up: bool) {
-        let known = self.obstacle.swap(Some(Arc::new(obstacle.clone())));
-        let is_new = known.is_none_or(|known| *known != obstacle);
+    fn told(&self) -> MutexGuard<'_, ToldCauses> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes why there is no connection. Each obstacle is logged once until there is one, also where several alternate.
+    fn tell_obstacle(&self, obstacle: NotConnected) {
+        let is_new = self.told().is_new(&obstacle.to_string());
+        self.obstacle.store(Some(Arc::new(obstacle.clone())));
         match obstacle {
             NotConnected::Unfit(unfit) => {
                 if unfit == UnfitRedis::Replica {
@@ -319,7 +323,7 @@ impl Redis {
                 return;
             }
             NotConnected::Closing if is_new => tracing::warn!(why = faults::CLOSING, "the Redis cannot be reached"),
-            NotConnected::Error(why) if was_up || is_new => tracing::warn!(why, "the Redis cannot be reached"),
+            NotConnected::Error(why) if is_new => tracing::warn!(why, "the Redis cannot be reached"),
             NotConnected::Closing | NotConnected::Error(_) => {}
         }
         // The refusal is not known any more.

@@ -4,6 +4,7 @@ mod console_listener;
 mod embedded_store;
 mod following;
 mod hold_room;
+mod lacking;
 mod money;
 mod refusals;
 mod replicas;
@@ -21,6 +22,7 @@ use anyhow::anyhow;
 use clap::Args;
 use tokio::runtime::Runtime;
 
+use self::lacking::LackingEntries;
 use self::money::check_money;
 use self::report::{DoctorReport, NodeState};
 use self::seal_keys::{sealed, seals};
@@ -46,8 +48,8 @@ const START_ONE: &str = "start one: `sluice serve`";
 const START_REPLICAS: &str = "start the replicas of the Redis, and check the network between them and the primary; with `fsynced`, check \
                               the disk of the Redis";
 /// The remedy where nobody names the primary.
-const START_SENTINELS: &str =
-    "start the missing Sentinels or nodes of the cluster, and check the network between them, the gates and the Redis";
+const START_SENTINELS: &str = "start the missing Sentinels or nodes of the cluster, and check the network between them, the gates and the Redis, and that \
+     they accept the user and the password of the gates";
 /// How many entries a live gate's journal may lack at a moment.
 const MAX_BEHIND: u64 = 1_000;
 /// A larger clock difference is reported: token expiry and the days of limits depend on clocks.
@@ -218,12 +220,13 @@ async fn check_nodes(
             "wait a few seconds; if it stays closed, check that the gates run and reach this Redis",
         );
     }
+    let lacking = LackingEntries::read(store, environment, &heard).await?;
     let mut live = LiveGates::default();
     let mut unlisted = Vec::new();
     // Whether a gate runs, as far as is known.
     let mut runs = false;
     for member in &heard.members {
-        let lacks = heard.last.as_u64().saturating_sub(member.kept.as_u64());
+        let lacks = lacking.of(member.kept);
         let facts = NodeFacts::read(&member.told);
         unlisted.extend(facts.iter().flat_map(|facts| facts.unlisted.iter().cloned()));
         let text = |of: fn(&NodeFacts) -> &String| {

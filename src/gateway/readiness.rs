@@ -110,7 +110,8 @@ impl Readiness {
         let mut stops = self.read_stops();
         stops.extend(self.node.watched.stops());
         if !self.node.audit.is_well() {
-            let text = "the audit log cannot be written: check its disk".to_owned();
+            let why = self.node.audit.trouble().unwrap_or_else(|| "check its disk".to_owned());
+            let text = format!("the audit log cannot be written: {why}");
             stops.push(MoneyStop { reason: StopReason::AuditFailing, environment: None, text, since: None });
         }
         if self.node.entries.is_kept_from(Environment::Sandbox) {

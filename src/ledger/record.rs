@@ -62,6 +62,14 @@ impl Number {
         self.0
     }
 
+    /// Says for people where something begins: `behind number 7`.
+    pub fn behind_in_words(self) -> String {
+        match self.0 {
+            0 => "from its beginning".to_owned(),
+            number => format!("behind number {number}"),
+        }
+    }
+
     /// Returns this number, as far as it can be believed of a store whose journal ends at another one: a rebuild leaves some
     /// numbers free, but somebody who writes a number into a store must not bring them to their end.
     pub fn believed_behind(self, journal: Number) -> Number {

@@ -11,7 +11,7 @@ use super::retry::Retry;
 use crate::adapters::audit::{EntryRoom, another_history, has_own_within, newest_entries};
 use crate::adapters::store::redis::{EntryMark, HeartbeatReply, HeartbeatVerdict, RedisStore};
 use crate::base::ids::Environment;
-use crate::ledger::{CommitError, Content, Number, StoreFault};
+use crate::ledger::{CommitError, Content, NodeId, Number, StoreFault};
 use crate::ports::{AuditFault, Store as _};
 use crate::stations::claim::{self, Forgotten, Freeze};
 
@@ -115,18 +115,8 @@ impl Membership {
         // Of a journal that told of the number itself, it is not known where the two begin to differ.
         let told = known.filter(|known| *known < kept).unwrap_or_default().as_u64();
         let from = awaited_from.unwrap_or(told);
-        let of_them = "Their holds, and what calls without a requestId used of limits, are not known to it";
-        let why = match heard.verdict {
-            HeartbeatVerdict::Uncompared => format!(
-                "`{}` came after the entry had left the outbox with which its journal ends, number {kept}: whether the store has \
-                 what this journal has behind number {from} cannot be compared any more. {of_them}",
-                node.id
-            ),
-            _ => format!(
-                "two Redis were used: the journal of `{}` has other entries behind number {from} than the store. {of_them}",
-                node.id
-            ),
-        };
+        let is_uncompared = heard.verdict == HeartbeatVerdict::Uncompared;
+        let why = histories_in_words(&node.id, is_uncompared.then_some(kept), Number::new(from));
         tracing::error!(
             %environment,
             from,
@@ -171,6 +161,47 @@ impl Membership {
                 Err(CommitError::Fault(fault)) => return Err(fault),
                 Err(CommitError::Rejected { .. }) => retry.conflict().await?,
             }
+        }
+    }
+}
+
+/// Says how the journal of a gate differs from the store; `uncompared` is the number with which it ends where nobody can
+/// compare the two. They differ behind a number, which is 0 where it is not known.
+fn histories_in_words(node: &NodeId, uncompared: Option<Number>, from: Number) -> String {
+    let known = (from > Number::default()).then(|| format!("behind number {from}"));
+    let why = match (uncompared, known) {
+        (Some(kept), known) => {
+            let part = known.map_or_else(String::new, |behind| format!(" {behind}"));
+            format!(
+                "`{node}` came after the entry had left the outbox with which its journal ends, number {kept}: whether the store \
+                 has what this journal has{part} cannot be compared any more"
+            )
+        }
+        (None, Some(behind)) => {
+            format!("two Redis were used: the journal of `{node}` has other entries {behind} than the store")
+        }
+        (None, None) => format!(
+            "two Redis were used: the journal of `{node}` has other entries than the store, and it is not known from which number on"
+        ),
+    };
+    format!("{why}. Their holds, and what calls without a requestId used of limits, are not known to it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_nobody_knows_is_not_told() {
+        let node = NodeId::parse("left").unwrap();
+        for (uncompared, from, expected) in [
+            (None, 7, "has other entries behind number 7 than the store. Their holds"),
+            (None, 0, "has other entries than the store, and it is not known from which number on. Their holds"),
+            (Some(9), 7, "ends, number 9: whether the store has what this journal has behind number 7 cannot"),
+            (Some(9), 0, "ends, number 9: whether the store has what this journal has cannot be compared"),
+        ] {
+            let told = histories_in_words(&node, uncompared.map(Number::new), Number::new(from));
+            assert!(told.contains(expected), "{told}");
         }
     }
 }

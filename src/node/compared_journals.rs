@@ -36,9 +36,9 @@ impl Membership {
                 && let Some(behind) = self.differs_behind(environment, member)
             {
                 let why = format!(
-                    "the journal of `{}` has other entries behind number {behind} than this gate's: somebody changed entries on their \
-                     way",
-                    member.node
+                    "the journal of `{}` has other entries {} than this gate's: somebody changed entries on their way",
+                    member.node,
+                    behind.behind_in_words()
                 );
                 node.found_changed_entries(environment, &why);
             }

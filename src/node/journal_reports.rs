@@ -40,7 +40,8 @@ impl Membership {
             // The claims that it has are told; a rebuild from it would lose all that was before.
             let why = format!(
                 "a journal that begins behind number {begin} and knows more than the one from which the store was rebuilt: what it \
-                 has behind number {used} of holds, and of limits for calls without a requestId, is not known"
+                 has {} of holds, and of limits for calls without a requestId, is not known",
+                Number::new(used).behind_in_words()
             );
             return must_be_opened(node, environment, &came_with(&node.id, &why)).await;
         }

@@ -241,7 +241,8 @@ pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
                 Err(RecoverError::Audit(AuditFault::Refused(why))) => {
                     node.metrics.audit_refused(environment.as_str());
                     fault = Some(format!(
-                        "the audit log can never take an entry behind number {before} of {environment}: {why}"
+                        "the audit log can never take the entries of {environment} {}: {why}",
+                        before.behind_in_words()
                     ));
                 }
                 Err(RecoverError::Store(fault)) => node.told_of(&fault),

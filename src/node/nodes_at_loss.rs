@@ -118,19 +118,15 @@ impl<'h> NodesAtLoss<'h> {
             let kept = NodeFacts::read(&member.told).map_or(member.kept, |facts| facts.kept.max(member.kept));
             if member.own > known && kept >= member.own {
                 let begins = NodeFacts::read(&member.told).map_or(begin, |facts| facts.journal_begins);
+                let lacked = format!("{} that the others lack", known.behind_in_words());
                 if begins > begin {
                     // It takes the snapshot of this rebuild, and tells its claims alone: no holds.
-                    let why = format!(
-                        "a journal that begins behind number {begins}, and has commits behind {known} that the others lack"
-                    );
+                    let why = format!("a journal that begins behind number {begins}, and has commits {lacked}");
                     let why = came_with(&member.node, &why);
                     orphans.must_be_opened(&why);
                     reasons.push(why);
                 } else {
-                    reasons.push(format!(
-                        "the journal of `{}` has commits behind {known} that the others lack",
-                        member.node
-                    ));
+                    reasons.push(format!("the journal of `{}` has commits {lacked}", member.node));
                 }
                 orphans.nodes.insert(member.node.clone(), known.as_u64());
             }

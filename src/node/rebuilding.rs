@@ -260,8 +260,9 @@ impl Membership {
         let others = gathered.came.iter().filter(|member| member.node != *leads);
         for (member, behind) in others.filter_map(|one| Some((one, self.differs_behind(environment, one)?))) {
             let why = format!(
-                "the journal of `{}` has other entries behind number {behind} than that of `{leads}`",
-                member.node
+                "the journal of `{}` has other entries {} than that of `{leads}`",
+                member.node,
+                behind.behind_in_words()
             );
             orphans.must_be_opened(&why);
             reasons.push(why);

@@ -86,6 +86,24 @@ enum StoreCondition {
     Away(String, Option<Environment>),
 }
 
+impl StoreCondition {
+    /// Returns the condition, from a fault of an environment; `is_partial` says that another environment can be used.
+    fn of(
+        refusal: Result<Option<WriteRefusal>, StoreFault>,
+        fault: Option<(Environment, StoreFault)>,
+        starting: Option<String>,
+        is_partial: bool,
+    ) -> StoreCondition {
+        match (refusal, fault, starting) {
+            (Ok(Some(refusal)), ..) => StoreCondition::Refuses(refusal),
+            (_, Some(_), Some(starting)) => StoreCondition::Away(starting, None),
+            (_, Some((environment, why)), None) => StoreCondition::Away(text(&why), is_partial.then_some(environment)),
+            (Err(why), None, _) => StoreCondition::Away(text(&why), None),
+            (Ok(None), None, _) => StoreCondition::Up,
+        }
+    }
+}
+
 word_enum! {
     /// The reasons why money cannot move.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,13 +389,7 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
         }
     }
     let is_partial = faults.len() < environments.len();
-    let state = match (refusal, faults.pop(), node.watched.starting()) {
-        (Ok(Some(refusal)), ..) => StoreCondition::Refuses(refusal),
-        (_, Some(_), Some(starting)) => StoreCondition::Away(starting, None),
-        (_, Some((environment, why)), None) => StoreCondition::Away(text(&why), is_partial.then_some(environment)),
-        (Err(why), None, _) => StoreCondition::Away(text(&why), None),
-        (Ok(None), None, _) => StoreCondition::Up,
-    };
+    let state = StoreCondition::of(refusal, faults.pop(), node.watched.starting(), is_partial);
     let now = node.clock.elapsed();
     let fenced = environments.iter().filter_map(|one| Some((*one, node.fence.open_at(*one, now).err()?))).collect();
     if state != StoreCondition::Up {
@@ -406,5 +418,33 @@ fn text(fault: &StoreFault) -> String {
     match fault {
         StoreFault::Away(why) | StoreFault::InDoubt(why) | StoreFault::Broken(why) => why.clone(),
         StoreFault::AwaitsJournals | StoreFault::FencedOff | StoreFault::NoRoomForEntry { .. } => fault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_away_names_the_environment_if_others_can_be_used() {
+        let watch = StoreWatch::default();
+        watch.starts(None);
+        let away = |environment| Some((environment, StoreFault::Away("no answer".to_owned())));
+        let named = |state: StoreCondition| {
+            watch.seen.store(Arc::new(WatchedStore { state, ..WatchedStore::default() }));
+            let stops = watch.stops().into_iter().map(|stop| (stop.reason, stop.environment, stop.text));
+            stops.collect::<Vec<_>>()
+        };
+        let text = "the store cannot be used: no answer".to_owned();
+        for environment in [Environment::Production, Environment::Sandbox] {
+            let partly = StoreCondition::of(Ok(None), away(environment), None, true);
+            assert_eq!(named(partly), [(StopReason::StoreAway, Some(environment), text.clone())]);
+            let wholly = StoreCondition::of(Ok(None), away(environment), None, false);
+            assert_eq!(named(wholly), [(StopReason::StoreAway, None, text.clone())]);
+        }
+        // A gate that starts uses the store of no environment.
+        let starting = StoreCondition::of(Ok(None), away(Environment::Sandbox), Some("it starts".to_owned()), true);
+        assert_eq!(named(starting), [(StopReason::StoreAway, None, "the store cannot be used: it starts".to_owned())]);
+        assert_eq!(named(StoreCondition::of(Ok(None), None, None, false)), []);
     }
 }

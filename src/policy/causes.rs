@@ -5,13 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::limit::Max;
+use super::limit::{Max, Reservation};
 use super::limit_figures::OverWindow;
 use super::rule::Effect;
 use super::rules::{Reason, Verdict};
 use crate::base::digest::Fingerprint;
 use crate::base::json::{self, Limits};
-use crate::ledger::WindowKey;
 
 /// The causes of a hold. Votes count only for exactly these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,13 +72,16 @@ impl HoldCauses {
         HoldCauses(self.0.iter().filter(is_replaced).cloned().chain(others.0.iter().cloned()).collect())
     }
 
-    /// Returns how far a call may exceed a window, if an approval was asked for by its limit.
-    pub fn beyond(&self, window: &WindowKey, approval: &str) -> Option<&OverWindow> {
+    /// Returns how far a call may exceed a window, if an approval was asked for by its limit. A calendar window that began
+    /// since is another one.
+    pub fn beyond(&self, reservation: &Reservation, approval: &str) -> Option<&OverWindow> {
+        let Reservation { window, period, .. } = reservation;
         let is_it = |cause: &&HoldCause| {
             cause.rule.as_deref() == Some(&*window.limit) && cause.approval.as_deref() == Some(approval)
         };
+        let is_same = |over: &&OverWindow| over.key == window.key && over.period.as_deref() == period.as_deref();
         let over = self.0.iter().filter(is_it).filter_map(|cause| cause.over.as_ref());
-        over.filter(|over| over.key == window.key).max_by_key(|over| over.up_to)
+        over.filter(is_same).max_by_key(|over| over.up_to)
     }
 
     /// Returns the names of the rules and limits.
@@ -109,11 +111,12 @@ impl HoldCause {
         HoldCause { rule, text: text.clone(), approval, over: over.clone() }
     }
 
-    /// Returns whether the text says how far the call may exceed a window.
+    /// Returns whether the text says how far the call may exceed a window, and which one.
     fn tells_its_figure(&self) -> bool {
-        self.over.as_ref().is_none_or(|OverWindow { up_to, words, .. }| {
+        self.over.as_ref().is_none_or(|OverWindow { up_to, words, period, .. }| {
             let is_it = |max: Max| max.describe(*up_to) == *words;
-            let is_told = self.text.contains(&format!("up to {words}: "));
+            let within = period.as_ref().map(|period| format!(" {period}")).unwrap_or_default();
+            let is_told = self.text.contains(&format!("{within}, up to {words}: "));
             is_told && (is_it(Max::MicroUsd(*up_to)) || is_it(Max::Calls(*up_to)))
         })
     }
@@ -125,26 +128,46 @@ impl HoldCause {
 
     fn covers(&self, other: &HoldCause) -> bool {
         let up_to = |cause: &HoldCause| cause.over.as_ref().map(|over| over.up_to);
-        self.is_about_the_same(other) && self.approval == other.approval && up_to(self) >= up_to(other)
+        let period = |cause: &HoldCause| cause.over.as_ref().and_then(|over| over.period.clone());
+        let is_same = self.is_about_the_same(other) && self.approval == other.approval;
+        is_same && period(self) == period(other) && up_to(self) >= up_to(other)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::{WindowKey, WindowSpan};
+    use crate::policy::Mode;
 
     fn cause(rule: &str, approval: &str, over: Option<(&str, u64)>) -> HoldCause {
-        let over = over.map(|(key, up_to)| OverWindow { key: key.to_owned(), up_to, words: String::new() });
+        let window = |(key, up_to): (&str, u64)| OverWindow {
+            key: key.to_owned(),
+            period: Some("in 2026-12 (UTC)".to_owned()),
+            up_to,
+            words: String::new(),
+        };
+        let over = over.map(window);
         let text = format!("held for `{approval}`{over:?}");
         HoldCause { rule: Some(rule.to_owned()), text, approval: Some(approval.into()), over }
     }
 
     #[test]
     fn figures_are_read_where_the_words_tell_them() {
-        let with = |text: &str, up_to: u64, words: &str| {
-            let over = Some(OverWindow { key: "{}".to_owned(), up_to, words: words.to_owned() });
+        let within = |period: Option<&str>, text: &str, up_to: u64, words: &str| {
+            let (period, words) = (period.map(str::to_owned), words.to_owned());
+            let over = Some(OverWindow { key: "{}".to_owned(), period, up_to, words });
             let rule = Some("day".to_owned());
             HoldCauses(vec![HoldCause { rule, text: text.to_owned(), approval: None, over }])
+        };
+        let with = |text: &str, up_to: u64, words: &str| within(None, text, up_to, words);
+        let of_month = |period: &str| {
+            within(
+                Some(period),
+                "over the limit of 1000 USD in 2026-12 (UTC), up to 1500 USD: needs one",
+                1_500_000_000,
+                "1500 USD",
+            )
         };
         let told = "over the limit of 1000 USD, up to 1500 USD: needs one";
         let table = [
@@ -154,6 +177,8 @@ mod tests {
             (with("over the limit of 1000 USD: needs one", 1_500_000_000, "1500 USD"), false),
             (with("over the limit of 2 calls, up to 3 calls: needs one", 3, "3 calls"), true),
             (with("over the limit of 2 calls, up to 3 calls: needs one", 4, "3 calls"), false),
+            (of_month("in 2026-12 (UTC)"), true),
+            (of_month("in 2027-01 (UTC)"), false),
         ];
         for (causes, is_read) in table {
             let text = causes.figures();
@@ -183,12 +208,30 @@ mod tests {
             assert_eq!(shown.cover(&HoldCauses(vec![other.clone()])), is_covered, "{other:?}");
         }
         assert!(shown.cover(&HoldCauses::default()));
-        let beyond = |causes: &HoldCauses, key: &str, approval: &str| {
-            let window = WindowKey { limit: "day".to_owned(), key: key.to_owned() };
-            causes.beyond(&window, approval).map(|over| over.up_to)
+        let beyond_in = |causes: &HoldCauses, key: &str, approval: &str, period: &str| {
+            let reservation = Reservation {
+                window: WindowKey { limit: "day".to_owned(), key: key.to_owned() },
+                span: WindowSpan::ALWAYS,
+                units: 1,
+                max: 1,
+                over: Some(approval.into()),
+                period: Some(period.into()),
+                mode: Mode::Enforce,
+            };
+            causes.beyond(&reservation, approval).map(|over| over.up_to)
         };
+        let december = "in 2026-12 (UTC)";
+        let beyond = |causes: &HoldCauses, key: &str, approval: &str| beyond_in(causes, key, approval, december);
         assert_eq!(beyond(&shown, "a", "one"), Some(7));
         assert_eq!((beyond(&shown, "a", "two"), beyond(&shown, "b", "one")), (None, None));
+        // The next month is another window, of which its voters were shown nothing.
+        assert_eq!(beyond_in(&shown, "a", "one", "in 2027-01 (UTC)"), None);
+        let mut later = cause("day", "one", Some(("a", 6)));
+        later.over.as_mut().unwrap().period = Some("in 2027-01 (UTC)".to_owned());
+        let later = HoldCauses(vec![later]);
+        assert!(!shown.cover(&later));
+        let shown_again = shown.and(later.clone());
+        assert!(shown_again.cover(&later) && shown_again.0.len() == 2, "the former month is replaced");
         let more = shown.and(HoldCauses(vec![cause("day", "one", Some(("a", 9))), cause("new", "one", None)]));
         assert_eq!(beyond(&more, "a", "one"), Some(9));
         assert_eq!(more.rules().collect::<Vec<_>>(), ["large", "day", "new"]);

@@ -96,6 +96,8 @@ pub struct Reservation {
     pub max: u64,
     /// The approval that may exceed the limit.
     pub over: Option<Arc<str>>,
+    /// The calendar window in words, where an approval may exceed it.
+    pub period: Option<Arc<str>>,
     pub mode: Mode,
 }
 
@@ -123,12 +125,14 @@ impl Limit {
             return Err(NOT_VALUED);
         }
         let span = self.window.span(facts)?;
+        let period = self.over.as_ref().and_then(|_| self.window.period_in_words(span));
         let reservation = |key: Vec<String>| Reservation {
             window: WindowKey { limit: self.id.to_string(), key: self.key_text(key) },
             span,
             units,
             max,
             over: self.over.clone(),
+            period: period.clone(),
             mode: self.mode,
         };
         Ok(self.keys(view)?.into_iter().map(reservation).collect())
@@ -248,6 +252,19 @@ impl Window {
                 Ok(WindowSpan::Fixed { from: time(from), to: time(to) })
             }
         }
+    }
+
+    /// Returns which calendar window a span of it is, in words; a rolling window is none.
+    fn period_in_words(&self, span: WindowSpan) -> Option<Arc<str>> {
+        let (Window::Calendar(period, zone), WindowSpan::Fixed { from, .. }) = (self, span) else { return None };
+        let date = Timestamp::from_microsecond(from.as_micros()).ok()?.to_zoned(zone.clone()).date();
+        let zone = zone.iana_name().unwrap_or("a zone without a name");
+        let words = match period {
+            Period::Day => format!("on {date} ({zone})"),
+            Period::Week => format!("in the week from {date} ({zone})"),
+            Period::Month => format!("in {:04}-{:02} ({zone})", date.year(), date.month()),
+        };
+        Some(words.into())
     }
 }
 

@@ -27,6 +27,9 @@ pub struct LimitFigures {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OverWindow {
     pub key: String,
+    /// The calendar window in words, as `in 2026-12 (UTC)`; a rolling one has none. What people approved for one is nothing
+    /// for the next.
+    pub period: Option<String>,
     /// The most that it may contain together with the call.
     pub up_to: u64,
     /// The same in words: `1500 USD`.

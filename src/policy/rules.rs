@@ -292,9 +292,11 @@ impl<'d> VerdictDraft<'d> {
                     // Other calls may use what is left of the limit until this one is sent.
                     let up_to = used.unwrap_or(0).max(reservation.max).saturating_add(reservation.units).min(MAX_UNITS);
                     let words = limit.max.describe(up_to);
-                    let text =
-                        format!("over the limit of {most}{of}, up to {words}: {}", self.rules.asked_by(approval));
-                    let over = Some(OverWindow { key: reservation.window.key.clone(), up_to, words });
+                    let period = reservation.period.as_deref().map(str::to_owned);
+                    let within = period.as_ref().map(|period| format!(" {period}")).unwrap_or_default();
+                    let asked = self.rules.asked_by(approval);
+                    let text = format!("over the limit of {most}{of}{within}, up to {words}: {asked}");
+                    let over = Some(OverWindow { key: reservation.window.key.clone(), period, up_to, words });
                     let approval = Some(approval.clone());
                     let (effect, cause) = (Effect::Hold, cause());
                     self.put(limit.mode, Reason { effect, cause, text, approval, over, figures: None });

@@ -59,7 +59,7 @@ pub enum OpenNodeError {
     #[error("the policies cannot be archived beside the audit log: {0}")]
     Archive(io::Error),
     /// Nothing is begun anew while a disk may be missing.
-    #[error("`{}` lacks what this gate had there: is its disk mounted?", .0.display())]
+    #[error("`{}` lacks what this gate had there: is its disk mounted? Mount it, or put the files back; the gate goes on by itself", .0.display())]
     Gone(PathBuf),
     #[error("the disks of this gate could not be opened: {0}")]
     Attempt(String),

@@ -367,7 +367,7 @@ impl Grounds {
     /// for were shown, if it is complete.
     fn approved(&self, reservation: &Reservation) -> Option<&OverWindow> {
         let approval = reservation.over.as_ref().filter(|approval| self.reached.contains(*approval))?;
-        self.shown.beyond(&reservation.window, approval).filter(|over| over.up_to > reservation.max)
+        self.shown.beyond(reservation, approval).filter(|over| over.up_to > reservation.max)
     }
 
     pub fn reserved(&self) -> &[Reservation] {

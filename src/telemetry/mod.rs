@@ -12,6 +12,7 @@ mod metrics;
 mod progress;
 mod spans;
 pub mod tally;
+mod told_causes;
 
 pub use fields::FIELDS;
 pub use gathering_queue::GatheringQueue;
@@ -19,3 +20,4 @@ pub use log::{ConsoleLine, RequestLine, Times, init, init_in, set_level};
 pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, UnlistedRefusal, Usage};
 pub use progress::{JobProgress, PROGRESS_INTERVAL};
 pub use spans::{ATTRIBUTES, Station};
+pub use told_causes::ToldCauses;

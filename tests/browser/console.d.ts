@@ -53,6 +53,13 @@ interface SentRequest {
   body: string;
 }
 
+/** A window that a held call exceeds: how far, and which calendar window it is. */
+interface OverWindow {
+  upTo: number;
+  words: string;
+  period: string | null;
+}
+
 interface Hold {
   id: string;
   environment: string;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
-use super::nodes::{pair, setup};
+use super::nodes::{commits, have_all, pair, setup};
 use super::witness::have_witnessed;
 use crate::support::clock::{PATIENCE, Watch, wait_until};
 use crate::support::gate::{EVERYTHING, sluice};
@@ -36,6 +36,34 @@ pub(super) fn json(setup: &Setup) -> (i32, Value) {
 
 pub(super) fn findings(said: &Value) -> String {
     said["findings"].to_string()
+}
+
+/// A rebuild leaves more than a million numbers free: no journal lacks entries for that.
+#[test]
+fn numbers_that_a_rebuild_left_free_are_not_told_as_lacking() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let asks = setup(&upstream, &redis.url(), "asks");
+    let [left, right] = pair(&upstream, &redis);
+    for gate in [&left, &right] {
+        assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    }
+    have_all(&redis, &["left", "right"]);
+    let (number, away) = (commits(&redis), right.kill());
+    redis.ask(&["FLUSHALL"]);
+    let rebuilds = "sluice_store_rebuilds_total{environment=\"production\"}";
+    wait_until("the store to be rebuilt", || left.metric(rebuilds) == 1);
+    assert!(commits(&redis) > number + 1_000_000);
+    let lacks = |said: &Value, name: &str| {
+        let nodes = said["environments"][0]["nodes"].as_array().unwrap();
+        let node = nodes.iter().find(|node| node["node"] == name).unwrap_or_else(|| panic!("no `{name}`: {said}"));
+        node["journalLacks"].as_u64().unwrap()
+    };
+    let (_, said) = json(&asks);
+    assert!(lacks(&said, "left") < 10 && (1..10).contains(&lacks(&said, "right")), "{said}");
+    let _right = away.start().ready();
+    wait_until("all to be well", || json(&asks).0 == 0);
+    let (_, said) = json(&asks);
+    assert_eq!((lacks(&said, "left"), lacks(&said, "right")), (0, 0), "{said}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 const BOUND: Duration = Duration::from_secs(8);
 pub(super) const CALLERS: usize = 8;
 
-fn setup(upstream: &Upstream, sentinels: &Sentinels, node: &str) -> Setup {
+pub(super) fn setup(upstream: &Upstream, sentinels: &Sentinels, node: &str) -> Setup {
     let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", node);
     let setup = setup.set_raw("redis", "sentinels", &sentinels.addresses()).set("redis", "master", MASTER);
     let setup = setup.set_raw("redis", "tls", "false").set("redis", "durability", "replicated");

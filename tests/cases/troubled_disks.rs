@@ -167,6 +167,39 @@ fn nothing_is_begun_anew_while_a_disk_is_not_mounted() {
     }
 }
 
+/// The disk of a gate that runs is taken away. People are told what is missing; the log says so once, and not each second.
+#[test]
+fn a_folder_that_is_missing_is_named_and_told_once() {
+    let upstream = Upstream::start();
+    for is_there in [false, true] {
+        let gate = Setup::of(&upstream).start().ready();
+        let (folder, away) = (gate.path(AUDIT), gate.path("away"));
+        fs::rename(&folder, &away).unwrap();
+        if is_there {
+            // The folder on which it was mounted.
+            fs::create_dir(&folder).unwrap();
+        }
+        let path = format!("`{}`", folder.display());
+        assert_eq!(swap().send(gate.production()).status, 503);
+        let is_told = || [path.as_str(), "mount its disk"].iter().all(|part| reasons(&gate).contains(*part));
+        wait_until("what is missing to be told", is_told);
+        std::thread::sleep(std::time::Duration::from_secs(7));
+        let mut told = BTreeMap::<String, usize>::new();
+        let is_loud = |line: &&Value| line["level"] == "ERROR" || line["level"] == "WARN";
+        for line in gate.log.all().iter().filter(is_loud) {
+            *told.entry(format!("{} {}", line["message"], line["why"])).or_default() += 1;
+        }
+        assert!(told.values().all(|count| *count == 1), "{told:?}");
+        fs::remove_dir_all(&folder).ok();
+        fs::rename(&away, &folder).unwrap();
+        wait_until("money to move", || told_of(&gate) == PAID);
+    }
+}
+
+fn told_of(gate: &Gate) -> String {
+    told(&swap().send(gate.production()))
+}
+
 #[test]
 fn another_journal_in_the_folder_ends_the_gate() {
     let (upstream, disk) = (Upstream::start(), TroubledDisk::new());

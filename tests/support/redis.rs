@@ -238,13 +238,13 @@ pub(super) fn answer_to([user, password]: [&str; 2], port: u16, words: &[&str]) 
     answer_in(&stream, words)
 }
 
-fn connect(port: u16) -> Option<TcpStream> {
+pub(super) fn connect(port: u16) -> Option<TcpStream> {
     let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     Some(stream)
 }
 
-fn answer_in(mut stream: &TcpStream, words: &[&str]) -> Option<Vec<String>> {
+pub(super) fn answer_in(mut stream: &TcpStream, words: &[&str]) -> Option<Vec<String>> {
     let bulk: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     stream.write_all(format!("*{}\r\n{bulk}", words.len()).as_bytes()).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);

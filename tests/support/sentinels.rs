@@ -2,11 +2,12 @@
 
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
 use super::clock::wait_until;
-use super::redis::{Redis, answer, answer_to, free_port};
+use super::redis::{Redis, answer, answer_in, answer_to, connect, free_port};
 
 /// What they call the Redis.
 pub const MASTER: &str = "sluice";
@@ -26,6 +27,8 @@ pub struct Sentinels {
 pub struct Sentinel {
     port: u16,
     child: Child,
+    /// A connection that stays, whatever the password is.
+    admin: OnceLock<TcpStream>,
     _folder: TempDir,
 }
 
@@ -83,6 +86,15 @@ impl Sentinels {
         self.all[0].ask(&["ACL", "SETUSER", WATCHER, "on"]);
     }
 
+    /// One of them accepts this password from now on, and asks everybody for it anew.
+    pub fn accept(&self, at: usize, password: &str) {
+        let stream = self.sentinels[at].admin.get_or_init(|| connect(self.sentinels[at].port).unwrap());
+        let rules = ["ACL", "SETUSER", "default", "resetpass", &format!(">{password}")];
+        for words in [rules.as_slice(), &["CLIENT", "KILL", "TYPE", "normal"]] {
+            answer_in(stream, words).unwrap();
+        }
+    }
+
     /// The port of the Redis that this one of them names now.
     pub fn named(&self, at: usize) -> u16 {
         let told = answer(self.sentinels[at].port, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER]);
@@ -130,7 +142,7 @@ impl Sentinel {
                     }
             });
             if !is_taken {
-                return Sentinel { port, child, _folder: folder };
+                return Sentinel { port, child, admin: OnceLock::new(), _folder: folder };
             }
         }
     }

@@ -47,11 +47,14 @@ fn has_entries(folder: &Path, node: &NodeId) -> io::Result<bool> {
     let mut lines = 0_u64;
     for file in audit_files(folder)?.into_iter().filter(|file| file.node == *node) {
         let mut reader = LineReader::of(BufReader::new(open_regular(file.path)?));
-        while lines < 2 && reader.following()?.is_some() {
+        while reader.following()?.is_some() {
             lines = lines.saturating_add(1);
+            if lines > 1 {
+                return Ok(true);
+            }
         }
     }
-    Ok(lines > 1)
+    Ok(false)
 }
 
 fn write_journal_id(folder: &Path, node: &NodeId, id: &JournalId) -> io::Result<()> {

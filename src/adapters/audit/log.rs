@@ -19,6 +19,8 @@ use crate::ports::Clock;
 
 /// In seconds.
 const DAY: i64 = 24 * 60 * 60;
+/// The remedy where a folder or a file is missing.
+const BRING_BACK: &str = "mount its disk, or put it back with all files; the gate goes on by itself";
 /// The bytes that test a full or failing disk.
 const PROBE: [u8; 4096] = [b' '; 4096];
 
@@ -344,8 +346,11 @@ impl Log {
     fn failed(&mut self, error: &io::Error) -> String {
         self.file = None;
         // If this fails too, it is repeated before the next line is written.
-        if let Err(also) = self.ready() {
-            return format!("{error}; then {also}");
+        match self.ready() {
+            // It says what is missing, and how to bring it back.
+            Err(also) if also.kind() == io::ErrorKind::NotFound => return also.to_string(),
+            Err(also) => return format!("{error}; then {also}"),
+            Ok(()) => {}
         }
         named(&self.path(), error).to_string()
     }
@@ -434,5 +439,11 @@ fn clash(entry: &Prepared) -> String {
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+    let folder = path.parent().filter(|_| error.kind() == io::ErrorKind::NotFound);
+    let text = match folder {
+        Some(folder) if !folder.is_dir() => format!("the folder `{}` is missing: {BRING_BACK}", folder.display()),
+        Some(folder) => format!("`{}` lacks the file of this gate's journal: {BRING_BACK}", folder.display()),
+        None => format!("`{}`: {error}", path.display()),
+    };
+    io::Error::new(error.kind(), text)
 }

@@ -372,6 +372,10 @@ impl AuditSink for AuditFiles {
         self.health.is_well()
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.health.trouble()
+    }
+
     fn lacks_witnesses(&self) -> bool {
         self.tree.as_ref().is_some_and(JournalTree::lacks_witnesses)
     }

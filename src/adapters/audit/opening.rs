@@ -73,6 +73,10 @@ impl AuditSink for OpeningAudit {
         self.files.now().map_or_else(|| !self.is_failing.load(Ordering::Acquire), |files| files.is_well())
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.files.now().and_then(|files| files.trouble())
+    }
+
     fn lacks_witnesses(&self) -> bool {
         self.files.now().is_some_and(|files| files.lacks_witnesses())
     }

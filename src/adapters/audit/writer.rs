@@ -18,11 +18,10 @@ use crate::audit::{FileHeader, Highest, SnapshotLink};
 use crate::base::ids::Environment;
 use crate::ledger::Number;
 use crate::ports::AuditFault;
+use crate::telemetry::ToldCauses;
 
 /// How often a failed disk is tried again, and due checkpoints are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The most causes that are logged while nothing can be written.
-const MAX_CAUSES: usize = 8;
 /// The most entries in one sync.
 const BATCH_ENTRIES: usize = 4096;
 
@@ -63,12 +62,19 @@ pub(super) struct Health {
     /// Whether an entry waits for one before it.
     waits: AtomicBool,
     /// The causes that were logged since it could be written last, so that each is logged once and not with every attempt.
-    told: Mutex<Vec<String>>,
+    told: Mutex<ToldCauses>,
+    /// Why it cannot be written.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Health {
     pub(super) fn new() -> Health {
-        Health { well: AtomicBool::new(true), waits: AtomicBool::new(false), told: Mutex::default() }
+        Health {
+            well: AtomicBool::new(true),
+            waits: AtomicBool::new(false),
+            told: Mutex::default(),
+            trouble: Mutex::default(),
+        }
     }
 
     pub(super) fn is_well(&self) -> bool {
@@ -79,7 +85,12 @@ impl Health {
         self.waits.load(Ordering::Acquire)
     }
 
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn fails(&self, why: &str) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
         self.well.store(false, Ordering::Release);
         if self.is_new(why) {
             tracing::error!(why, "the audit chain cannot be written: money is refused until it can");
@@ -90,17 +101,14 @@ impl Health {
     fn is_new(&self, why: &str) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let cause = why.rsplit_once("`: ").map_or(why, |(_, cause)| cause);
-        let is_new = told.len() < MAX_CAUSES && !told.iter().any(|told| told == cause);
-        if is_new {
-            told.push(cause.to_owned());
-        }
-        is_new
+        told.is_new(cause)
     }
 
     fn works(&self) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         self.well.store(true, Ordering::Release);
-        if !std::mem::take(&mut *told).is_empty() {
+        if told.end() {
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
             tracing::warn!("the audit chain can be written again");
         }
     }
@@ -367,7 +375,5 @@ mod tests {
         assert_eq!(told(&whys), [false; 3]);
         health.works();
         assert!(told(&whys)[0]);
-        let many: Vec<String> = (0..20).map(|cause| cause.to_string()).collect();
-        assert!(told(&many).iter().filter(|is_new| **is_new).count() < MAX_CAUSES);
     }
 }

@@ -17,6 +17,7 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::faults::refuses_login;
 use super::host::{Address, Host, HostAccess, NamedPrimary, info};
 use crate::config::ClusterConfig;
 
@@ -42,6 +43,9 @@ pub enum ClusterError {
     Silent,
     #[error("no node of `redis.cluster` knows who has the slot")]
     Unassigned,
+    /// A node refuses the user or the password, and no other one answers.
+    #[error("the nodes of `redis.cluster` refuse the user or the password")]
+    Refused,
 }
 
 /// How one node sees the cluster.
@@ -83,13 +87,18 @@ impl Cluster {
             let slot = self.slot;
             asked.spawn(async move { timeout(NODE_ANSWERS, view_of(&node, &address, slot)).await });
         }
-        let mut views = Vec::new();
+        let (mut views, mut is_refused) = (Vec::new(), false);
         while let Some(answer) = asked.join_next().await {
-            if let Ok(Ok(Ok(view))) = answer {
-                views.push(view);
+            match answer {
+                Ok(Ok(Ok(view))) => views.push(view),
+                Ok(Ok(Err(error))) => is_refused |= refuses_login(&error),
+                _ => {}
             }
         }
         self.remember(&views);
+        if views.is_empty() && is_refused {
+            return Err(ClusterError::Refused);
+        }
         named(&views)
     }
 

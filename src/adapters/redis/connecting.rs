@@ -18,7 +18,7 @@ impl Redis {
     /// Returns a connection that answered in time: a Redis that is always slow is never used.
     pub(super) async fn connect(&self) -> Result<Arc<ConnectionStanding>, NotConnected> {
         let asked = SystemClock.elapsed();
-        let named = self.place.named().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
+        let named = self.place.named().await.map_err(NotConnected::unnamed)?;
         let failed = |error: RedisError| NotConnected::of(&error);
         let client = self.place.client(named.as_ref().map(|named| &named.address)).map_err(failed)?;
         let connecting = async {

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::RedisFault;
 use super::cluster::{Cluster, ClusterError};
+use super::faults::refuses_login;
 use super::host::{Address, Host, HostAccess, NamedPrimary, certificates, info};
 use crate::config::{RedisConfig, RedisPlace, SentinelsConfig};
 
@@ -58,6 +59,9 @@ pub(super) enum EndpointError {
     /// No Sentinel that answers knows the primary.
     #[error("none of `redis.sentinels` knows `redis.master`")]
     Unknown,
+    /// A Sentinel refuses the user or the password, and no other one names the primary.
+    #[error("the Sentinels refuse the user or the password")]
+    Refused,
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }
@@ -130,6 +134,9 @@ impl Sentinels {
             match answer {
                 Ok(Ok(Ok(Some(told)))) => answers.push(told),
                 Ok(Ok(Ok(None))) => nobody = EndpointError::Unknown,
+                Ok(Ok(Err(error))) if refuses_login(&error) || error.code() == Some("NOPERM") => {
+                    nobody = EndpointError::Refused;
+                }
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ::redis::ErrorKind;
+use ::redis::{ErrorKind, RedisError};
 use thiserror::Error;
 
 use super::fitness::UnfitRedis;
@@ -51,6 +51,12 @@ pub(super) fn lost(kind: ErrorKind) -> Cow<'static, str> {
         ErrorKind::Io => "the connection broke".into(),
         kind => format!("{kind:?}").into(),
     }
+}
+
+/// Whether an error says that the user or the password is refused.
+pub(super) fn refuses_login(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || error.code().is_some_and(|code| ["WRONGPASS", "NOAUTH"].contains(&code))
 }
 
 /// Why a Redis cannot be used at all. It does not repeat a URL, which may contain a password.

@@ -49,6 +49,11 @@ pub enum UnfitRedis {
          user of the Redis (`ACL GETUSER`), who may be off; gates that run connect again once it accepts them"
     )]
     Credentials,
+    #[error(
+        "the Sentinels refuse the user or the password: compare `redis.sentinel_user` and `redis.sentinel_password` with the user \
+         of the Sentinels, who may be off or lack permissions; gates that run connect again once they accept them"
+    )]
+    SentinelCredentials,
     #[error("the Redis does not report its settings: allow its user to call `INFO`")]
     Silent,
     #[error("a store needs Redis 7.0 or newer, but this is {version}")]
@@ -61,7 +66,7 @@ impl UnfitRedis {
     /// Whether the settings must be changed: a replica may become the primary by itself, and while a password is being
     /// replaced, a start waits.
     pub fn is_misconfiguration(&self) -> bool {
-        !matches!(self, UnfitRedis::Replica | UnfitRedis::Credentials)
+        !matches!(self, UnfitRedis::Replica | UnfitRedis::Credentials | UnfitRedis::SentinelCredentials)
     }
 }
 

@@ -7,7 +7,9 @@ use ::redis::aio::MultiplexedConnection;
 use ::redis::{Client, ErrorKind, RedisError, ServerErrorKind};
 use thiserror::Error;
 
-use super::faults::{CLOSING, lost};
+use super::cluster::ClusterError;
+use super::endpoint::EndpointError;
+use super::faults::{CLOSING, lost, refuses_login};
 use super::fitness::UnfitRedis;
 use super::host::NamedPrimary;
 
@@ -37,12 +39,19 @@ pub(super) enum NotConnected {
 }
 
 impl NotConnected {
+    /// Returns what there is to say where nobody names the primary.
+    pub fn unnamed(error: EndpointError) -> NotConnected {
+        match error {
+            EndpointError::Refused => NotConnected::Unfit(UnfitRedis::SentinelCredentials),
+            EndpointError::Cluster(ClusterError::Refused) => NotConnected::Unfit(UnfitRedis::Credentials),
+            error => NotConnected::Error(error.to_string()),
+        }
+    }
+
     /// Returns what an error says of the Redis to which the connection was to lead.
     pub fn of(error: &RedisError) -> NotConnected {
-        let is_refused = error.code().is_some_and(|code| ["WRONGPASS", "NOAUTH"].contains(&code));
         match error.kind() {
-            ErrorKind::AuthenticationFailed => NotConnected::Unfit(UnfitRedis::Credentials),
-            _ if is_refused => NotConnected::Unfit(UnfitRedis::Credentials),
+            _ if refuses_login(error) => NotConnected::Unfit(UnfitRedis::Credentials),
             _ if error.is_connection_dropped() && !error.is_connection_refusal() => NotConnected::Closing,
             ErrorKind::Io => NotConnected::Error("it cannot be reached".to_owned()),
             ErrorKind::Server(ServerErrorKind::BusyLoading) => NotConnected::Error("it is loading its data".to_owned()),

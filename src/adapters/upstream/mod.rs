@@ -400,3 +400,6 @@ fn authorities(pem: &[u8]) -> Result<Arc<CaType>, UpstreamError> {
     }
     Ok(Arc::from(wrapped))
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,10 @@ use crate::node::frozen_index::FrozenIndex;
 use crate::ports::Store as _;
 use crate::stations::claim::{self, Forgotten, Freeze};
 
+/// The remedy where the audit log cannot be written.
+pub(super) const MEND_AUDIT: &str =
+    "check `audit.folder`: that it is there, and the space, the mount and the rights of its disk";
+
 /// Reports the freezes; returns the nodes that must still restore their records from their audit logs.
 pub(super) async fn check_money(
     store: &Sealed,
@@ -149,7 +153,7 @@ pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
         "unwitnessed" => {
             "start the witnesses, or see why they refuse: the gate's log has the answer of each".to_owned()
         }
-        "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
+        "audit-failing" => MEND_AUDIT.to_owned(),
         "journal-begins" => {
             "start a gate that has run from the beginning, with its `audit.folder`: it tells this one what was before"
                 .to_owned()

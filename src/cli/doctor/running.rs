@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::{Client, redirect};
 use serde_json::Value;
 
-use super::money::remedy_of_stop;
+use super::money::{MEND_AUDIT, remedy_of_stop};
 use super::report::{DoctorReport, in_units};
 use super::{following, hold_room, refusals, witnesses};
 use crate::adapters::clock::SystemClock;
@@ -243,8 +243,7 @@ fn check_journal(metrics: &MetricLines, report: &mut DoctorReport) {
             report.problem("audit log", None, &text, "its disk may be full or slow");
         }
         Some(_) => {
-            let remedy = "check the disk of `audit.folder`: its space, its mount and its rights";
-            report.problem("audit log", None, "cannot be written", remedy);
+            report.problem("audit log", None, "cannot be written", MEND_AUDIT);
         }
         None => report.unknown("audit log", None, "the gate does not say whether it can write it"),
     }

@@ -1,5 +1,6 @@
 //! Whatever this machine sees around the gate: upstreams, the files of a store that no gate serves from, and disks.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -95,6 +96,15 @@ pub(super) fn check_disks(config: &Config, report: &mut DoctorReport) {
 
 fn check_disk(name: &str, folder: &Path, report: &mut DoctorReport) {
     match disk_space(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = format!("`{name}` ({}) is missing", folder.display());
+            report.problem(
+                "disk",
+                None,
+                &text,
+                "mount its disk there, or put the folder back; a gate that runs goes on by itself",
+            );
+        }
         Err(error) => {
             report.unknown("disk", None, &format!("`{name}` ({}) cannot be looked at: {error}", folder.display()))
         }

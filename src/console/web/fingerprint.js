@@ -31,14 +31,22 @@ export async function causesDigest(reasons) {
 export async function figuresDigest({ figures, reasons }) {
   const wrong = new Error("The figures of the gate are not those that this page shows. Nothing was signed.");
   if (figures === undefined) throw wrong;
-  /** @type {{ rule: string | null, text: string, over: { upTo: number, words: string } | null }[]} */
+  /** @type {{ rule: string | null, text: string, over: OverWindow | null }[]} */
   const told = JSON.parse(figures);
   if (told.length !== reasons.length) throw wrong;
   for (const [at, { rule, text, over }] of told.entries()) {
     if ((rule ?? undefined) !== reasons[at].rule || text !== reasons[at].text) throw wrong;
-    if (over && (!text.includes(`up to ${over.words}:`) || unitsOf(over.words) !== String(over.upTo))) throw wrong;
+    if (over && (!text.includes(windowText(over)) || unitsOf(over.words) !== String(over.upTo))) throw wrong;
   }
   return digestOf([figures]);
+}
+
+/**
+ * Returns how a reason tells which window a call may exceed, and how far.
+ * @param {OverWindow} over
+ */
+function windowText({ period, words }) {
+  return `${period === null ? "" : ` ${period}`}, up to ${words}:`;
 }
 
 /**

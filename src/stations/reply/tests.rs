@@ -86,6 +86,26 @@ fn an_executed_payment_is_never_told_as_a_failure() {
     assert_eq!(reply.body, r#"{"requestId":"r-1","status":"executed"}"#);
 }
 
+/// The store was slow, or the gate is ending: nothing was sent. Of earlier attempts, that proves nothing.
+#[test]
+fn a_gate_that_was_too_late_sends_nothing_and_says_so() {
+    let catalog = catalog();
+    let swap = catalog.operation(&OperationId::new("createSwap")).unwrap();
+    for (earlier, executed, says) in [
+        (Earlier::None, Executed::No, "Nothing was sent: repeat with the same requestId."),
+        (Earlier::Unproven, Executed::Unknown, "Later, repeat with the same requestId."),
+        (Earlier::Forgotten, Executed::Unknown, "Later, repeat with the same requestId."),
+    ] {
+        let reply = settled(&Outcome::NotExecuted(NotExecuted::TooLate), swap, None, earlier);
+        let told = (reply.status, reply.code, reply.executed);
+        assert_eq!(told, (503, Some(Code::StoreUnavailable), Some(executed)));
+        let body = json::parse(&reply.body, Limits::ANSWER).unwrap();
+        assert!(body["errorDetails"].as_str().unwrap().contains(says), "{body}");
+        assert_eq!((&body["code"], &body["error"]), (&503.into(), &"STORE_UNAVAILABLE".into()), "{body}");
+        assert!(reply.headers.contains_key("retry-after"), "{:?}", reply.headers);
+    }
+}
+
 #[test]
 fn what_is_in_doubt_says_so_with_upstreams_status() {
     let catalog = catalog();

@@ -141,6 +141,23 @@ fn a_success_that_is_not_json_is_unknown() {
     }
 }
 
+/// Neither leaves a doubt: the requestId is free again.
+#[test]
+fn a_call_of_which_nothing_was_sent_was_not_executed() {
+    let catalog = shipped();
+    let operation = catalog.operation(&OperationId::new("createSwap")).unwrap();
+    for terms in [DIRECT, ProofTerms { injected: true, is_direct: false, is_strict: true, earlier_are_proven: false }] {
+        for sent in [Sent::TooLate, Sent::NotWritten] {
+            let is_late = matches!(sent, Sent::TooLate);
+            let outcome = settle(operation, &CallIds::default(), terms, sent);
+            assert_eq!(matches!(outcome, Outcome::NotExecuted(NotExecuted::TooLate)), is_late, "{outcome:?}");
+            assert_eq!(word(&outcome), "not executed");
+            let nothing = StoredAnswer { status: 503, headers: HeaderMap::new(), body: Bytes::new() };
+            assert_eq!(event(&outcome, nothing), ClaimEvent::Undone { status: None });
+        }
+    }
+}
+
 #[test]
 fn a_doubt_has_the_cause_that_people_read() {
     let cause = |status, media, body: &str| {

@@ -9,6 +9,7 @@ mod judging;
 mod key_recovery;
 mod known_elsewhere;
 mod look_alikes;
+mod midnight;
 mod newcomers;
 mod ordered;
 mod path;

@@ -7,7 +7,7 @@ use crate::ledger::{StoreFault, WriteRefusal};
 pub(super) const OTHER: &str = "OTHER";
 /// The error code for: the store has something that no gate writes so.
 pub(super) const DAMAGED: &str = "DAMAGED";
-/// Error codes of Redis, and of the script, for which nothing was written, besides those of refused writes.
+/// Further error codes for which nothing was written: people read the words of the Redis, or of the script.
 const NOT_BEGUN: [&str; 12] = [
     "DENIED",
     "NOPERM",

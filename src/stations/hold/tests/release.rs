@@ -80,6 +80,34 @@ fn today_s_rules_and_groups_have_the_word() {
     assert_eq!(again(&hold, &denying, &facts, &consent(&hold)), "released");
 }
 
+/// The day ends between the votes and the release: the next one is a window of which its voters were shown nothing.
+#[test]
+fn an_approval_to_exceed_the_limit_of_a_day_exceeds_no_other_day_s() {
+    let rules = RULES.replace("rolling 1h", "calendar day Europe/Berlin");
+    let at = |time: &str, facts: Facts| {
+        let time: jiff::Timestamp = time.parse().unwrap();
+        Facts { now: StoreTime::of_micros(time.as_microsecond()), ..facts }
+    };
+    let (last, first) = ("2026-12-31T22:59:59.999999Z", "2026-12-31T23:00:00Z");
+    let shown = |time: &str| {
+        let intent = read_again(catalog(), Environment::Production, &waits("500")).unwrap();
+        HoldCauses::of(&evaluate(&intent, &policies(&rules), &at(time, full(1))).verdict)
+    };
+    let text = shown(last).to_json().to_string();
+    assert!(text.contains("over the limit of 1 call on 2026-12-31 (Europe/Berlin), up to 2 calls: "), "{text}");
+    let by = |hold: &Hold, time: &str, facts: Facts| again(hold, &rules, &at(time, facts), &consent(hold));
+    let voted = voted_for(shown(last));
+    for facts in [full(1), Facts::default()] {
+        assert_eq!(by(&voted, last, facts), "up to 2");
+    }
+    assert_eq!(by(&voted, first, full(1)), "other causes", "the next day is full, too");
+    // While the store has not said that it is full, it is not exceeded either.
+    assert_eq!(by(&voted, first, Facts::default()), "released");
+    assert_eq!(by(&voted_for(shown(first)), first, full(1)), "up to 2");
+    // A vote names the day that its voter was shown.
+    assert_ne!(shown(last).digest(), shown(first).digest());
+}
+
 #[test]
 fn consent_to_other_bytes_is_none() {
     let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
