@@ -66,6 +66,8 @@ word_enum! {
         OtherCauses = "OTHER_CAUSES",
         /// The hold is decided or expired.
         HoldOver = "HOLD_OVER",
+        /// The hold takes no more votes, or no more comments.
+        HoldFull = "HOLD_FULL",
         /// The approval takes only signed votes.
         SignatureRequired = "SIGNATURE_REQUIRED",
         /// The signature of the vote does not count.
@@ -114,6 +116,7 @@ impl Code {
             | Code::OtherBytes
             | Code::OtherCauses
             | Code::HoldOver
+            | Code::HoldFull
             | Code::ReceiptNotReady
             | Code::ReceiptUnavailable => 409,
             Code::RequestIdReused => 422,
@@ -165,6 +168,7 @@ impl Code {
             | Code::OtherBytes
             | Code::OtherCauses
             | Code::HoldOver
+            | Code::HoldFull
             | Code::SignatureRequired
             | Code::SignatureRefused
             | Code::ReceiptNotReady
@@ -208,7 +212,7 @@ mod tests {
     use crate::stations::claim::Decline;
 
     /// Codes that only people get, at the console.
-    const OF_THE_CONSOLE: [Code; 10] = [
+    const OF_THE_CONSOLE: [Code; 11] = [
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
         Code::TooManyFreezes,
@@ -217,6 +221,7 @@ mod tests {
         Code::GateHeard,
         Code::OtherBytes,
         Code::OtherCauses,
+        Code::HoldFull,
         Code::SignatureRequired,
         Code::SignatureRefused,
     ];
