@@ -380,6 +380,27 @@ fn one_number_with_two_entries_and_one_that_is_missing_are_told_with_their_place
 }
 
 #[test]
+fn numbers_behind_which_a_journal_goes_on_never_come() {
+    let (b, mut bytes) = (node("b"), Vec::new());
+    let header = |sequence, highest: Highest| {
+        let (node, snapshot) = (b.clone(), None);
+        FileHeader { node, sequence, at: StoreTime::of_micros(9_000_000), highest, snapshot, anew: [].into() }
+    };
+    let first = LineText::of_header(&header(1, Highest::new())).unwrap().put_behind(Hash::NOTHING, &mut bytes);
+    let mut files = vec![MemoryFile { node: b.clone(), sequence: 1, name: "b-1".to_owned(), bytes }];
+    let (mut bytes, behind) = (Vec::new(), Highest::from([(Environment::Production, 6)]));
+    let previous = LineText::of_header(&header(2, behind)).unwrap().put_behind(first, &mut bytes);
+    LineText::of_entry(&entry(&b, 8)).unwrap().put_behind(previous, &mut bytes);
+    files.push(MemoryFile { node: b.clone(), sequence: 2, name: "b-2".to_owned(), bytes });
+    let mut set = Set { files, known: KnownNumbers::default(), pair: new_pair() };
+    set.known.live.insert(b.clone());
+    set.known.unsettled = Some(StoreTime::of_micros(4_000_000));
+    let gap = FlawKind::Gap { environment: Environment::Production, first: 1, last: 6 };
+    assert_eq!(set.flaws().into_iter().map(|flaw| flaw.what).collect::<Vec<_>>(), [gap]);
+    assert!(set.report().notes.iter().all(|note| !note.contains("not there yet")), "{:?}", set.report().notes);
+}
+
+#[test]
 fn a_line_that_is_being_written_is_no_finding() {
     let mut set = Set::new();
     let last = set.files.iter().rposition(|file| file.node == node("a")).unwrap();

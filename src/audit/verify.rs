@@ -84,6 +84,8 @@ struct Verification<'v> {
     unused: BTreeMap<(Environment, u64), UnusedNumbers>,
     /// The highest numbers in archived files.
     archived: Highest,
+    /// The highest numbers behind which a journal goes on without their entries.
+    gone_on_behind: Highest,
     told: u64,
 }
 
@@ -118,6 +120,7 @@ impl<'v> Verification<'v> {
             shared: BTreeMap::new(),
             unused: BTreeMap::new(),
             archived: Highest::new(),
+            gone_on_behind: Highest::new(),
             told: 0,
         }
     }
@@ -291,6 +294,12 @@ impl<'v> Verification<'v> {
         if reading.highest.iter().any(|(environment, number)| has(environment) < *number) {
             self.flaw(place.clone(), FlawKind::Highest);
         }
+        for (environment, number) in &header.highest {
+            if *number > reading.highest.get(environment).copied().unwrap_or(0) {
+                let behind = self.gone_on_behind.entry(*environment).or_default();
+                *behind = (*behind).max(*number);
+            }
+        }
         reading.highest = header.highest;
     }
 
@@ -341,8 +350,10 @@ impl<'v> Verification<'v> {
         for (environment, gap) in gaps {
             let (first, last) = gap.into_inner();
             let found = behind.get(&(environment, last.saturating_add(1))).cloned().flatten();
+            // What a journal went on without never comes to it.
+            let is_lost = self.gone_on_behind.get(&environment).is_some_and(|behind| first <= *behind);
             let is_unsettled = match (&found, self.known.unsettled) {
-                (Some((_, at)), Some(unsettled)) => *at >= unsettled,
+                (Some((_, at)), Some(unsettled)) => *at >= unsettled && !is_lost,
                 _ => false,
             };
             if is_unsettled {

@@ -20,7 +20,8 @@ pub(super) fn day_or_time(text: &str) -> Result<String, String> {
 
 /// Takes the name of a time zone.
 pub(super) fn zone(text: &str) -> Result<String, String> {
-    taken_if(text, TimeZone::get(text).is_ok(), "expected a name of the IANA time zone database, such as Europe/Paris")
+    let is_zone = TimeZone::get(text).is_ok_and(|zone| !zone.is_unknown());
+    taken_if(text, is_zone, "expected a name of the IANA time zone database, such as Europe/Paris")
 }
 
 /// Takes an amount.
@@ -47,7 +48,7 @@ mod tests {
             assert!(day(wrong).is_err(), "{wrong}");
         }
         assert!(day_or_time("2026-11-20T08:00:00Z").is_ok() && day_or_time("2026-11-20T08:00").is_err());
-        assert!(zone("Europe/Paris").is_ok() && zone("Mars/X").is_err());
+        assert!(zone("Europe/Paris").is_ok() && zone("Mars/X").is_err() && zone("Etc/Unknown").is_err());
         assert!(amount("1250.50").is_ok());
         assert_eq!(
             amount("1e3").unwrap_err(),

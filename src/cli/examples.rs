@@ -148,7 +148,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "sluice payments export --statement 2026-11-20 --output json",
         ],
     ),
-    ("payments verify", &["sluice payments verify payments-20261201080000-1.jsonl --audit sluice-audit"]),
+    ("payments verify", &["sluice payments verify payments-20261201080000-production-77.jsonl --audit sluice-audit"]),
     ("recovery new", &["sluice recovery new safe-1.key --id safe-1 > safe-1.toml"]),
     (
         "recovery sign",

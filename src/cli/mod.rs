@@ -135,7 +135,7 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitReason {
     Done,
-    /// `check`, `serve`, `policy`, `conformance` or `audit verify` found errors.
+    /// `check`, `serve`, `policy`, `conformance`, `audit verify` or `payments verify` found errors.
     Faulty,
     /// `doctor` found a problem, while money moves.
     Unwell,
@@ -164,7 +164,7 @@ const EXIT_CODES: &str = "Exit codes:
     0  success; `serve`: the gate ended regularly and finished its work
     1  failure, described on standard error
     2  the command line is wrong
-    3  `check`, `policy`, `conformance` or `audit verify` found errors; `serve`: the files it reads have errors
+    3  `check`, `policy`, `conformance`, `audit verify` or `payments verify` found errors; `serve`: the files it reads have errors
     4  the console or a webhook refused
     5  `serve`: a part of the gate failed, and the gate ended; start it again
     6  `serve`: the gate was cut off: a second signal came, or `timeouts.grace_ms` was over

@@ -10,8 +10,8 @@ use super::request::{ActRequest, store_failed, unreadable};
 use super::state::ConsoleState;
 use crate::audit::{Entry, EntryKind, Hash};
 use crate::base::csv::csv_line;
-use crate::ledger::{Commit, StoreTime};
-use crate::stations::reply::{Reply, ok_json};
+use crate::ledger::{Commit, StoreFault, StoreTime};
+use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 /// The most rows of one file: the answer stays below what the command line reads.
 pub(super) const MAX_ROWS: usize = 5_000;
@@ -24,7 +24,7 @@ const TEXT_BYTES: usize = 64;
 
 /// A file before it is recorded.
 pub(super) struct ExportFile {
-    /// The beginning of its name.
+    /// The beginning of its name. The time and the number of its entry make the whole name the only one.
     pub name: String,
     pub is_csv: bool,
     pub content: String,
@@ -77,25 +77,38 @@ pub(super) async fn record(
         .with("rows", file.rows)
         .with("sha256", sha256.as_str())
         .with(member, of);
+    let entry = match file.since.as_str() {
+        Some(since) => entry.with("since", since),
+        None => entry,
+    };
     let commit = Commit { environment, node: inside.node.id.clone(), steps: Vec::new(), entry: entry.to_bytes() };
     let receipt = match inside.node.commit_export(&asked.person.who, commit).await {
         Ok(Some(receipt)) => receipt,
         Ok(None) => return unreadable(),
+        Err(StoreFault::InDoubt(_)) => return in_doubt(),
         Err(fault) => return store_failed(inside, &fault),
     };
+    let number = receipt.number().as_u64();
     ok_json(
         200,
         &json!({
-            "name": format!("{}-{}.{format}", file.name, stamp(receipt.at())),
+            "name": format!("{}-{}-{environment}-{number}.{format}", file.name, stamp(receipt.at())),
             "content": file.content,
             "rows": file.rows,
             "next": file.next,
             "since": file.since,
             "sha256": sha256,
             "environment": environment.as_str(),
-            "number": receipt.number().as_u64(),
+            "number": number,
         }),
     )
+}
+
+/// Answers that the entry of an export may have been written.
+fn in_doubt() -> Reply {
+    let message = "the store did not confirm the entry of this export, and you have no file; the audit log may have the entry. If you \
+                   export again, that is another entry.";
+    error_json(Code::StoreUnavailable, message, None)
 }
 
 /// Returns filters as the entry keeps them. Of long texts it keeps the beginning, and of all of them the SHA-256.

@@ -14,7 +14,7 @@ use crate::base::ids::HoldId;
 use crate::ledger::{Record, RecordKey, StoreFault};
 use crate::node::approve;
 use crate::node::approve::{VoteError, VoteRequest};
-use crate::stations::hold::{Hold, SeenHold, VoteAction, VoteRefusal};
+use crate::stations::hold::{Hold, MAX_OWN_NOTES, SeenHold, VoteAction, VoteRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
@@ -104,11 +104,20 @@ pub(super) fn vote_refused(why: &VoteRefusal) -> Reply {
             error_json(Code::SignatureRequired, message, None)
         }
         VoteRefusal::BadSignature(why) => bad_signature(why),
-        VoteRefusal::Full => error_json(
-            Code::HoldOver,
-            "this hold has the maximum number of votes and comments. Nothing was changed.",
-            None,
-        ),
+        VoteRefusal::FullOfVotes => {
+            error_json(Code::HoldFull, "this hold has as many votes as it takes. Nothing was changed.", None)
+        }
+        VoteRefusal::FullOfNotes => {
+            let message = "this hold has as many comments as it takes; votes go on. Nothing was changed.";
+            error_json(Code::HoldFull, message, None)
+        }
+        VoteRefusal::FullOfOwnNotes => {
+            let message = format!(
+                "this hold has {MAX_OWN_NOTES} comments of yours, which is as many as it takes of one person; others may comment, \
+                 and votes go on. Nothing was changed."
+            );
+            error_json(Code::HoldFull, &message, None)
+        }
     }
 }
 

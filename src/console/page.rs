@@ -40,7 +40,7 @@ impl<S: Copy, A> PageParameters<S, A> {
                     environments =
                         vec![environment.ok_or_else(|| wrong("enum", "an environment that this gate serves"))?];
                 }
-                "state" => {
+                "state" if !states.is_empty() => {
                     let known = states.iter().find(|(word, _)| word == value).map(|(_, known)| *known);
                     let words: Vec<String> = states.iter().map(|(word, _)| format!("`{word}`")).collect();
                     state = known.ok_or_else(|| wrong("enum", &words.join(" or ")))?;

@@ -173,10 +173,12 @@ impl<'l> HoldViewer<'l> {
         Ok(members)
     }
 
-    /// Returns the JSON of one hold: words for every role, the exact bytes for approvers and operators, and for an
-    /// open hold the last payments to its destinations and the limits that it uses.
+    /// Returns the JSON of one hold: words for every role, all comments, the exact bytes for approvers and operators, and for
+    /// an open hold the last payments to its destinations and the limits that it uses.
     pub async fn details(&self, view: &HoldView<'_>) -> Result<Map<String, Value>, StoreFault> {
         let (mut shown, hold) = (self.row(view).await?, view.hold);
+        let notes = hold.notes.iter().map(|note| Value::Object(spoken(&note.person, Some(&note.text), note.at)));
+        shown.insert("notes".to_owned(), notes.collect());
         let sees = self.person.has(Role::Approver) || self.person.has(Role::Operator);
         if let (true, Ok(body)) = (sees, std::str::from_utf8(&hold.sent.body)) {
             let sent = json!({ "method": hold.method.as_str(), "target": hold.sent.target, "body": body });
@@ -239,8 +241,7 @@ impl HoldView<'_> {
             put("stuck", json!(stuck.in_words()));
         }
         put("votes", hold.votes.iter().map(|vote| self.vote(vote)).collect());
-        let note = |(person, text, at): (&Owner, &str, StoreTime)| Value::Object(spoken(person, Some(text), at));
-        put("notes", hold.notes.iter().map(|one| note((&one.person, &one.text, one.at))).collect());
+        put("noteCount", hold.notes.len().into());
         put("createdAt", render::moment(hold.created(record.at)));
         put("expiresAt", render::moment(hold.deadline(record.at)));
         if !hold.state.is_open() {

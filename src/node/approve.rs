@@ -58,6 +58,9 @@ pub async fn vote(
         let guard = node.lasting(key.environment).await?;
         let (stand_ins, now) = node.stand_ins(key.environment).await?;
         let Some((record, hold)) = node.find_hold(key).await? else { return Err(VoteError::NoSuchHold) };
+        if is_repeated_note(&hold, said) {
+            return Ok(false);
+        }
         let here = Versioned { key, version: record.version, at: record.at, value: &hold };
         let intent = read_again(catalog, key.environment, &hold);
         let today = decided_now(node, policies, intent.as_ref(), now).await?;
@@ -170,6 +173,13 @@ async fn approve(
     commit.steps.extend(guards);
     commit.steps.extend(steps);
     Ok(Some(node.commit_lasting_act(&person, commit).await?.is_some()))
+}
+
+/// Returns whether an open hold has this remark as the person's last one: its answer was lost, and the page or a program sends it
+/// again.
+fn is_repeated_note(hold: &Hold, said: VoteRequest<'_>) -> bool {
+    let text = said.text.unwrap_or_default();
+    said.say == VoteAction::Comment && hold.state.is_open() && hold.has_said_last(said.person, text)
 }
 
 /// Returns whether a hold has the vote of exactly this signature.

@@ -77,7 +77,9 @@ interface Hold {
   causes: string;
   approvals: Approval[];
   votes: Vote[];
-  notes: Vote[];
+  noteCount: number;
+  /** Of a single hold alone. */
+  notes?: Vote[];
   stuck?: string;
   tries: number;
   mayJudge?: boolean;
@@ -220,6 +222,7 @@ interface PaymentExtent {
   complete: boolean;
   reading: boolean;
   of: string;
+  auditFolder: string;
 }
 
 interface PaymentPage extends PaymentExtent {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { alterResponses, openTab, PHONE, PLAIN_HOST } from "./support/browser.mjs";
+import { alterResponses, loseAnswer, openTab, PHONE, PLAIN_HOST } from "./support/browser.mjs";
 import { personToken } from "./support/gate.mjs";
 import { approve, assertNoProblems, confirm, goTo, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
@@ -153,6 +153,21 @@ test("a vote can be withdrawn, and a comment added", async () => {
   await page.getByRole("textbox", { name: "Comment" }).fill("who is this for?");
   await confirm(page, "Comment");
   await page.locator("article.hold").getByText("who is this for?").waitFor();
+  assertNoProblems(page);
+});
+
+test("a comment whose answer is lost stands once, however often it is sent", async () => {
+  const hold = await gate.holdSwap("said-twice", "4250");
+  const page = await signIn(browser, gate, "ops-3", undefined, { expects: [/ERR_FAILED|NS_ERROR/] });
+  await openHold(page, hold);
+  await page.getByRole("button", { name: "Comment…" }).click();
+  await page.getByRole("textbox", { name: "Comment" }).fill("is it known?");
+  await loseAnswer(page, "**/comment");
+  await confirm(page, "Comment");
+  await page.getByRole("dialog").getByText("trying again is harmless").waitFor();
+  await confirm(page, "Comment");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.equal(await page.locator("article.hold .quote").filter({ hasText: "is it known?" }).count(), 1);
   assertNoProblems(page);
 });
 

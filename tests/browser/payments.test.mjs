@@ -7,7 +7,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-import { alterResponses, PHONE, savedFile } from "./support/browser.mjs";
+import { alterResponses, loseAnswer, PHONE, savedFile } from "./support/browser.mjs";
 import { Gate, personToken, RULES, swapBody } from "./support/gate.mjs";
 import { approve, assertNoProblems, confirm, goTo, openHold, signIn } from "./support/people.mjs";
 import { setUp } from "./support/setup.mjs";
@@ -121,10 +121,11 @@ test("at 200 % the filters hide neither what was paid nor the first entry of the
 test("payments that the console dropped are told, with the command that reads them", async () => {
   const page = await signIn(browser, gate, "v-8", ["viewer"]);
   const since = "2026-01-15T12:00:00Z";
-  await alterResponses(page, /\/sluice\/v1\/payments\?/, (answer) => ({ ...answer, since, reading: false }));
+  const extent = { since, reading: false, auditFolder: "/srv/audit log" };
+  await alterResponses(page, /\/sluice\/v1\/payments\?/, (answer) => ({ ...answer, ...extent }));
   await page.getByRole("link", { name: "Payments" }).click();
   await page.getByText(/^Payments before .*2026.* are neither listed nor counted here\./).waitFor();
-  await page.getByText("sluice audit show sluice-audit --what sending --day 2026-01-15").waitFor();
+  await page.getByText("sluice audit show '/srv/audit log' --what sending --day 2026-01-15").waitFor();
   assertNoProblems(page);
 });
 
@@ -191,9 +192,20 @@ test("the statement of a day says what was sent, and is exported", async () => {
   await page.getByLabel("Day (UTC)").blur();
   await page.locator("tbody tr").filter({ hasText: "2,530.75" }).first().waitFor();
   const file = await savedFile(page, () => page.getByRole("button", { name: "Export CSV" }).click());
-  assert.match(file.name, /^statement-.*\.csv$/);
+  assert.match(file.name, /^statement-\d{4}-\d\d-\d\d-UTC-\d{14}-production-\d+\.csv$/);
   assert.match(file.text, /createSwap/);
   await page.getByText("Exported; audit entry").waitFor();
+  assertNoProblems(page);
+});
+
+test("an export whose answer is lost is not said to be harmless to repeat", async () => {
+  const page = await signIn(browser, gate, "v-9", ["viewer"], { expects: [/ERR_FAILED|NS_ERROR/] });
+  await page.getByRole("link", { name: "Payments" }).click();
+  await page.getByRole("link", { name: "Statement" }).click();
+  await loseAnswer(page, "**/sluice/v1/payments/export");
+  await page.getByRole("button", { name: "Export CSV" }).click();
+  await page.getByText("exporting again makes another entry").waitFor();
+  assert.equal(await page.getByText("harmless").count(), 0);
   assertNoProblems(page);
 });
 

@@ -18,6 +18,7 @@ const OF_THE_CONSOLE: [Code; 15] = [
     Code::OtherBytes,
     Code::OtherCauses,
     Code::HoldOver,
+    Code::HoldFull,
     Code::SignatureRequired,
     Code::SignatureRefused,
     Code::ReceiptNotReady,

@@ -18,7 +18,7 @@ use crate::cli::{ExitReason, complain, print};
 /// Export payments as CSV, or as JSON lines that can be verified
 ///
 /// Each export is an entry of the audit log, with your name, the filters and the SHA-256 of the file. A file has at most
-/// 5,000 payments, the latest first; more of them go to further files.
+/// 5,000 payments, the latest first; more of them go to further files. The name of a file ends with the number of its entry.
 ///
 /// `--format` is the form of the files. `--output` is the form of what is printed about them: the path, number of rows,
 /// SHA-256 and audit entry of each.
@@ -83,7 +83,7 @@ impl ExportPaymentsArgs {
             self.filter.pairs().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let format = if self.format == ExportFormat::Csv { "csv" } else { "jsonl" };
         let mut after: Option<String> = None;
-        for part in 1_u32.. {
+        loop {
             let mut body = json!({ "format": format, "filters": filters });
             if let (Some(after), Some(members)) = (&after, body.as_object_mut()) {
                 members.insert("after".to_owned(), after.as_str().into());
@@ -99,7 +99,7 @@ impl ExportPaymentsArgs {
             }
             let answer = &answer;
             let name = answer["name"].as_str().context("the console names no file")?;
-            let path = write_new(&self.folder, name, part, answer["content"].as_str().unwrap_or_default())?;
+            let path = write_new(&self.folder, name, answer["content"].as_str().unwrap_or_default())?;
             let file = json!({
                 "path": path.display().to_string(),
                 "rows": answer["rows"],
@@ -114,10 +114,9 @@ impl ExportPaymentsArgs {
             written.since = answer["since"].clone();
             after = answer["next"].as_str().map(str::to_owned);
             if after.is_none() {
-                break;
+                return Ok(ExitReason::Done);
             }
         }
-        Ok(ExitReason::Done)
     }
 }
 
@@ -130,13 +129,13 @@ fn file_in_words(file: &Value, unit: &str) -> String {
 }
 
 /// Writes a file that does not exist yet, under a plain name in this folder.
-fn write_new(folder: &Path, name: &str, part: u32, content: &str) -> anyhow::Result<PathBuf> {
+fn write_new(folder: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> {
     let is_plain =
         name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')) && !name.starts_with('.');
-    let Some((stem, kind)) = name.rsplit_once('.').filter(|_| is_plain) else {
+    if !is_plain || !name.contains('.') {
         bail!("the console names a file that is none: `{}`", name.escape_debug());
-    };
-    let path = folder.join(format!("{stem}-{part}.{kind}"));
+    }
+    let path = folder.join(name);
     let unwritable = || format!("`{}` cannot be written", path.display());
     let mut file = OpenOptions::new().write(true).create_new(true).open(&path).with_context(unwritable)?;
     file.write_all(content.as_bytes()).and_then(|()| file.sync_all()).with_context(unwritable)?;

@@ -108,12 +108,13 @@ const SUMS: [(&str, &str); 12] = [
     ("FOREIGN", "foreign"),
 ];
 
-const COLUMNS: [TableColumn; 17] = [
+const COLUMNS: [TableColumn; 18] = [
     TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |row| text_at(row, "/environment") },
     TableColumn { head: "OPERATION", is_whole: false, cell: |row| text_at(row, "/operation") },
     TableColumn { head: "CALLER", is_whole: false, cell: |row| text_at(row, "/owner/subject") },
     TableColumn { head: "TO", is_whole: false, cell: |row| super::party_of(&row["to"]) },
     TableColumn { head: "CURRENCY", is_whole: true, cell: |row| text_at(row, "/currency").to_uppercase() },
+    TableColumn { head: "NETWORK", is_whole: true, cell: |row| text_at(row, "/chain") },
     TableColumn { head: "OPENING", is_whole: true, cell: |row| money_at(row, "/sums/opening") },
     TableColumn { head: "SENT", is_whole: true, cell: |row| money_at(row, "/sums/sent") },
     TableColumn { head: "REOPENED", is_whole: true, cell: |row| money_at(row, "/sums/reopened") },

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::audit::{FileSource as _, Hash, LineBody, LineReader, read_line, split_steps};
 use crate::base::json::{self as strict, Limits};
+use crate::base::visible::visible_lines;
 use crate::cli::audit::files::{chosen, reading};
 use crate::cli::output::OutputFormat;
 use crate::cli::{ExitReason, complain, print, read_named_text};
@@ -17,6 +19,9 @@ use crate::cli::{ExitReason, complain, print, read_named_text};
 ///
 /// Checks the number of rows and the SHA-256 in the last line. With `--audit`, the audit log must have the entry of the
 /// export, and the very entry that each row names; verify the log itself with `sluice audit verify`.
+///
+/// Exits with 3 if the file was changed, and also if it is unchanged and not whole: the gate had no payments from before `since`,
+/// or the day of a statement was not over. In JSON, `unchanged` is true for such a file, `whole` is false, and `gaps` says why.
 #[derive(Debug, Args)]
 pub(super) struct VerifyExportArgs {
     /// The exported file
@@ -34,35 +39,51 @@ impl VerifyExportArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
         let shown = self.file.display();
         let text = read_named_text(&self.file)?;
-        let (rows, unit) = match sealed_rows(&text) {
-            Ok((rows, SealedRows::Payments)) => (rows, "payments"),
-            Ok((rows, SealedRows::Statement)) => (rows, "lines"),
-            Ok((rows, SealedRows::History)) => (rows, "entries"),
+        let export = match SealedExport::read(&text) {
+            Ok(export) => export,
             Err(why) => return self.tell(None, &[format!("`{shown}` is not what a gate wrote: {why}")]),
         };
-        let compared = if self.audit.is_empty() { "" } else { ", and the audit log says the same" };
-        let advice = if self.audit.is_empty() { ". Compare it with the audit log: `--audit FOLDER`." } else { "" };
-        // A line of a statement is no entry: the export as a whole is one.
-        let entries: &[Value] = if unit == "lines" { &[] } else { &rows };
-        let flaws = if self.audit.is_empty() { Vec::new() } else { self.flaws(&text, entries)? };
-        let words = format!("`{shown}` is whole{compared}: {} {unit}{advice}\n", rows.len());
-        self.tell(Some((rows.len(), words)), &flaws)
+        let flaws = if self.audit.is_empty() { Vec::new() } else { self.flaws(&text, export.entries())? };
+        self.tell(Some(&export), &flaws)
     }
 
-    /// Tells the number of rows of a whole export, or what is wrong.
-    fn tell(&self, whole: Option<(usize, String)>, flaws: &[String]) -> anyhow::Result<ExitReason> {
+    /// Tells what an unchanged export has, or what is wrong.
+    fn tell(&self, export: Option<&SealedExport>, flaws: &[String]) -> anyhow::Result<ExitReason> {
         for flaw in flaws {
             complain(format_args!("sluice: {flaw}"));
         }
+        let gaps = export.map(SealedExport::gaps).unwrap_or_default();
+        let (is_unchanged, is_right) = (export.is_some(), flaws.is_empty() && gaps.is_empty());
+        let of_head = |name: &str| export.map_or(Value::Null, |export| export.head[name].clone());
         let verdict = json!({
-            "whole": whole.is_some(),
-            "rows": whole.as_ref().map(|(rows, _)| rows),
-            "compared": whole.is_some() && !self.audit.is_empty(),
+            "whole": is_unchanged && gaps.is_empty(),
+            "unchanged": is_unchanged,
+            "rows": export.map(|export| export.rows.len()),
+            "since": of_head("since"),
+            "day": of_head("day"),
+            "zone": of_head("zone"),
+            "gaps": gaps,
+            "compared": is_unchanged && !self.audit.is_empty(),
             "flaws": flaws,
         });
-        let words = whole.filter(|_| flaws.is_empty()).map_or_else(String::new, |(_, words)| words);
+        let words = export.filter(|_| flaws.is_empty()).map_or_else(String::new, |export| self.in_words(export, &gaps));
         print(&self.output.text(|| words, || verdict, None))?;
-        Ok(if flaws.is_empty() { ExitReason::Done } else { ExitReason::Faulty })
+        Ok(if is_right { ExitReason::Done } else { ExitReason::Faulty })
+    }
+
+    /// Describes an unchanged export.
+    fn in_words(&self, export: &SealedExport, gaps: &[String]) -> String {
+        let shown = self.file.display();
+        let compared = if self.audit.is_empty() { "" } else { ", and the audit log says the same" };
+        let advice = if self.audit.is_empty() { ". Compare it with the audit log: `--audit FOLDER`." } else { "" };
+        let state = if gaps.is_empty() { "whole" } else { "unchanged" };
+        let of = match (export.head["day"].as_str(), export.head["zone"].as_str()) {
+            (Some(day), Some(zone)) => format!(" of {day} in {zone}"),
+            _ => String::new(),
+        };
+        let (rows, unit) = (export.rows.len(), export.kind.unit());
+        let gaps: String = gaps.iter().map(|gap| format!("It is NOT whole: {gap}.\n")).collect();
+        visible_lines(&format!("`{shown}` is {state}{compared}: {rows} {unit}{of}{advice}\n{gaps}")).into_owned()
     }
 
     /// Returns where the audit log says something else.
@@ -127,42 +148,83 @@ enum SealedRows {
     History,
 }
 
-/// Returns the rows of an export, if its last line fits the lines before.
-fn sealed_rows(text: &str) -> Result<(Vec<Value>, SealedRows), String> {
-    if text.starts_with('\u{feff}') {
-        return Err(format!("it begins with a byte order mark, which {CHANGED}"));
+/// An export whose last line fits the lines before.
+#[derive(Debug)]
+struct SealedExport {
+    head: Value,
+    kind: SealedRows,
+    rows: Vec<Value>,
+}
+
+impl SealedRows {
+    fn unit(self) -> &'static str {
+        match self {
+            SealedRows::Payments => "payments",
+            SealedRows::Statement => "lines",
+            SealedRows::History => "entries",
+        }
     }
-    if text.ends_with("\r\n") {
-        return Err(format!("its lines end with CR and LF, which {CHANGED}"));
+}
+
+impl SealedExport {
+    fn read(text: &str) -> Result<SealedExport, String> {
+        if text.starts_with('\u{feff}') {
+            return Err(format!("it begins with a byte order mark, which {CHANGED}"));
+        }
+        if text.ends_with("\r\n") {
+            return Err(format!("its lines end with CR and LF, which {CHANGED}"));
+        }
+        let body = match text.strip_suffix('\n') {
+            Some(body) => body,
+            None if text.is_empty() => return Err("it is empty".to_owned()),
+            None if text.ends_with('}') => return Err(format!("the newline at its end is missing, which {CHANGED}")),
+            None => return Err("its last line is cut".to_owned()),
+        };
+        let (body, last) = body.rsplit_once('\n').ok_or("it has no rows")?;
+        let parse =
+            |line: &str| strict::parse(line.as_bytes(), Limits::ANSWER).map_err(|_| "a line is not JSON".to_owned());
+        let end = &parse(last)?;
+        let sha256 = Hash::of(&[body.as_bytes(), b"\n"]).to_string();
+        if end["sha256"].as_str() != Some(sha256.as_str()) {
+            return Err("the SHA-256 in its last line is not that of the lines before".to_owned());
+        }
+        let mut lines = body.split('\n');
+        let head = parse(lines.next().unwrap_or_default())?;
+        let kind = match (head["format"].as_u64(), head["what"].as_str()) {
+            (Some(1), Some("payments")) => SealedRows::Payments,
+            (Some(1), Some("statement")) => SealedRows::Statement,
+            (Some(1), Some("history")) => SealedRows::History,
+            _ => return Err("its first line is not that of an export of a console in format 1".to_owned()),
+        };
+        let rows = lines.map(parse).collect::<Result<Vec<_>, _>>()?;
+        let count = end["rows"].as_u64();
+        if count != u64::try_from(rows.len()).ok() {
+            return Err("its last line tells another number of rows".to_owned());
+        }
+        Ok(SealedExport { head, kind, rows })
     }
-    let body = match text.strip_suffix('\n') {
-        Some(body) => body,
-        None if text.is_empty() => return Err("it is empty".to_owned()),
-        None if text.ends_with('}') => return Err(format!("the newline at its end is missing, which {CHANGED}")),
-        None => return Err("its last line is cut".to_owned()),
-    };
-    let (body, last) = body.rsplit_once('\n').ok_or("it has no rows")?;
-    let parse =
-        |line: &str| strict::parse(line.as_bytes(), Limits::ANSWER).map_err(|_| "a line is not JSON".to_owned());
-    let end = &parse(last)?;
-    let sha256 = Hash::of(&[body.as_bytes(), b"\n"]).to_string();
-    if end["sha256"].as_str() != Some(sha256.as_str()) {
-        return Err("the SHA-256 in its last line is not that of the lines before".to_owned());
+
+    /// The rows that are entries of the audit log. A line of a statement is none: the export as a whole is one.
+    fn entries(&self) -> &[Value] {
+        if self.kind == SealedRows::Statement { &[] } else { &self.rows }
     }
-    let mut lines = body.split('\n');
-    let head = &parse(lines.next().unwrap_or_default())?;
-    let kind = match (head["format"].as_u64(), head["what"].as_str()) {
-        (Some(1), Some("payments")) => SealedRows::Payments,
-        (Some(1), Some("statement")) => SealedRows::Statement,
-        (Some(1), Some("history")) => SealedRows::History,
-        _ => return Err("its first line is not that of an export of a console in format 1".to_owned()),
-    };
-    let rows = lines.map(parse).collect::<Result<Vec<_>, _>>()?;
-    let count = end["rows"].as_u64();
-    if count != u64::try_from(rows.len()).ok() {
-        return Err("its last line tells another number of rows".to_owned());
+
+    /// Returns why it does not have all that its head names.
+    fn gaps(&self) -> Vec<String> {
+        let since = self.head["since"].as_str().filter(|since| !self.begins_at(since));
+        let earlier = since.map(|since| format!("payments before {since} are not in it"));
+        let is_early = self.kind == SealedRows::Statement && self.head["over"] != true;
+        earlier.into_iter().chain(is_early.then(|| "the day was not over".to_owned())).collect()
     }
-    Ok((rows, kind))
+
+    /// Whether only payments from this time on were asked for. Each line of a statement begins with those that were open before.
+    fn begins_at(&self, since: &str) -> bool {
+        let from =
+            self.head.pointer("/filters/from").and_then(Value::as_str).filter(|_| self.kind == SealedRows::Payments);
+        let from =
+            from.and_then(|from| from.parse().or_else(|_| format!("{from}T00:00:00Z").parse::<Timestamp>()).ok());
+        from.zip(since.parse().ok()).is_some_and(|(from, since)| from >= since)
+    }
 }
 
 #[cfg(test)]
@@ -178,7 +240,7 @@ mod tests {
     #[test]
     fn an_export_that_was_changed_is_noticed() {
         let whole = export("{\"a\":1}\n{\"a\":2}\n", 2);
-        assert_eq!(sealed_rows(&whole).unwrap().0.len(), 2);
+        assert_eq!(SealedExport::read(&whole).unwrap().rows.len(), 2);
         for changed in [
             whole.replace("{\"a\":2}", "{\"a\":3}"),
             whole.replace("{\"a\":1}\n", ""),
@@ -187,8 +249,30 @@ mod tests {
             whole.trim_end().to_owned(),
             String::new(),
         ] {
-            assert!(sealed_rows(&changed).is_err(), "{changed}");
+            assert!(SealedExport::read(&changed).is_err(), "{changed}");
         }
+    }
+
+    #[test]
+    fn what_an_export_lacks_is_told() {
+        let gaps = |head: Value| {
+            let kind = if head["day"].is_null() { SealedRows::Payments } else { SealedRows::Statement };
+            SealedExport { head, kind, rows: Vec::new() }.gaps()
+        };
+        let since = "2026-11-30T12:00:00Z";
+        assert!(gaps(json!({"since": null, "filters": {}})).is_empty());
+        assert!(gaps(json!({"since": since, "filters": {}}))[0].contains(since));
+        for (from, is_whole) in
+            [("2026-12-01", true), ("2026-11-30", false), ("2026-11-30T12:00:00Z", true), ("x", false)]
+        {
+            assert_eq!(gaps(json!({"since": since, "filters": {"from": from}})).is_empty(), is_whole, "{from}");
+        }
+        assert_eq!(gaps(json!({"day": "2026-11-30", "since": null, "over": false})), ["the day was not over"]);
+        assert_eq!(
+            gaps(json!({"day": "2026-12-01", "since": since, "over": true, "filters": {"from": since}})).len(),
+            1
+        );
+        assert!(gaps(json!({"day": "2026-11-30", "since": null, "over": true})).is_empty());
     }
 
     #[test]
@@ -201,7 +285,7 @@ mod tests {
             (String::new(), "it is empty"),
             (whole[..whole.len() - 9].to_owned(), "its last line is cut"),
         ] {
-            let found = sealed_rows(&changed).unwrap_err();
+            let found = SealedExport::read(&changed).unwrap_err();
             assert!(found.starts_with(why), "{found}");
         }
     }

@@ -3,7 +3,7 @@
 //! Each row of payments has the number and the SHA-256 of the entry that decided it: `sluice payments verify` compares
 //! them with the audit log.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::destinations::DestinationNames;
 use super::rows::RowMaker;
@@ -20,7 +20,7 @@ use crate::console::state::ConsoleState;
 use crate::stations::reply::{Code, Reply, error_json};
 
 /// The columns of CSV: the name, and the place in the JSON of a payment.
-const COLUMNS: [(&str, &str); 25] = [
+const COLUMNS: [(&str, &str); 26] = [
     ("at", "/at"),
     ("environment", "/environment"),
     ("request", "/name"),
@@ -46,10 +46,15 @@ const COLUMNS: [(&str, &str); 25] = [
     ("hold", "/hold"),
     ("approved by", "/approvedBy"),
     ("journal number", "/number"),
+    ("complete since", "/since"),
 ];
 
-/// The columns of a statement before its sums.
-const STATEMENT_COLUMNS: [(&str, &str); 9] = [
+/// The columns of a statement before its sums: first those that are the same in each row.
+const STATEMENT_COLUMNS: [(&str, &str); 13] = [
+    ("day", "/day"),
+    ("zone", "/zone"),
+    ("day is over", "/over"),
+    ("complete since", "/since"),
     ("environment", "/environment"),
     ("operation", "/operation"),
     ("caller issuer", "/owner/issuer"),
@@ -90,7 +95,7 @@ struct FoundRows {
 
 enum RowsOf {
     Payments { page: Vec<(PaymentKey, PaymentRow)>, next: Option<String> },
-    Statement { statement: DayStatement, samples: LineSamples, day: Value },
+    Statement { statement: DayStatement, samples: LineSamples, day: Map<String, Value> },
 }
 
 impl ExportQuery {
@@ -125,6 +130,14 @@ fn payment_row(maker: &RowMaker<'_>, key: &PaymentKey, row: &PaymentRow) -> Valu
     row
 }
 
+/// Returns a row of CSV, which has no head, with what a head says of all rows.
+fn row_with(mut row: Value, of_all: &Map<String, Value>) -> Value {
+    if let Some(members) = row.as_object_mut() {
+        members.extend(of_all.clone());
+    }
+    row
+}
+
 pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let inside = &server.inside;
     let names = DestinationNames::of(inside);
@@ -136,7 +149,7 @@ pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActReques
     let (what, name, of) = match &query {
         ExportQuery::Payments(_) => ("payments", "payments".to_owned(), ("list", "payments".into())),
         ExportQuery::Statement(query) => {
-            ("statement", format!("statement-{}", query.day.date()), ("statement", query.day.to_json()))
+            ("statement", format!("statement-{}", query.day.in_file_name()), ("statement", query.day.to_json()))
         }
     };
     let head = export::head(inside, asked, what, &filters);
@@ -149,26 +162,29 @@ pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActReques
     let make = move |inside: &ConsoleState, found: Result<FoundRows, Box<Reply>>| {
         let (catalog, FoundRows { since, rows }) = (inside.catalog(), found?);
         let maker = RowMaker { inside, catalog: &catalog, names: &names };
-        match rows {
+        let mut of_all = Map::from_iter([("since".to_owned(), since.clone())]);
+        let (rows, columns, next, totals): (Vec<Value>, _, _, _) = match rows {
             RowsOf::Payments { page, next } => {
-                let rows: Vec<Value> = page.iter().map(|(key, row)| payment_row(&maker, key, row)).collect();
-                let content = if is_csv { csv(&rows, &columns(&COLUMNS)) } else { json_lines(&head, &rows) };
-                Ok(ExportFile { name, is_csv, content, rows: rows.len(), next, since, of })
+                let rows = page.iter().map(|(key, row)| payment_row(&maker, key, row));
+                (rows.collect(), columns(&COLUMNS), next, None)
             }
             RowsOf::Statement { statement, samples, day } => {
                 let Some(rows) = statement.lines_json(&maker, &samples) else {
                     return Err(Box::new(violated(vec![statement::too_many()])));
                 };
-                let mut head = head;
-                if let (Some(members), Value::Object(day)) = (head.as_object_mut(), day) {
-                    members.extend(day);
-                    members.insert("since".to_owned(), since.clone());
-                    members.insert("totals".to_owned(), statement.totals_json().into());
-                }
-                let content = if is_csv { csv(&rows, &statement_columns()) } else { json_lines(&head, &rows) };
-                Ok(ExportFile { name, is_csv, content, rows: rows.len(), next: None, since, of })
+                of_all.extend(day);
+                (rows, statement_columns(), None, Some(statement.totals_json()))
             }
-        }
+        };
+        let count = rows.len();
+        let content = if is_csv {
+            let rows: Vec<Value> = rows.into_iter().map(|row| row_with(row, &of_all)).collect();
+            csv(&rows, &columns)
+        } else {
+            of_all.extend(totals.map(|totals| ("totals".to_owned(), totals.into())));
+            json_lines(&row_with(head, &of_all), &rows)
+        };
+        Ok(ExportFile { name, is_csv, content, rows: count, next, since, of })
     };
     let made = read_in_turn(server, turn, find, make).await;
     match made.and_then(|made| made) {

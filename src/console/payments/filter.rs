@@ -232,11 +232,16 @@ pub(super) fn own_copy(text: &Arc<str>) -> *const u8 {
     Arc::as_ptr(text).cast()
 }
 
+/// Parses a day without a time.
+pub(super) fn only_day(text: &str) -> Option<Date> {
+    let is_day = text.len() == "2026-11-20".len();
+    text.parse().ok().filter(|_| is_day)
+}
+
 /// Parses a day in UTC, or a time; `is_end` is the end of the day.
 pub(in crate::console) fn day(name: &str, text: &str, is_end: bool) -> Result<StoreTime, Violation> {
     let expected = || wrong(name, "format", "a day such as 2026-11-20, or a time such as 2026-11-20T08:00:00Z");
-    let at = if text.len() == "2026-11-20".len() {
-        let day: Date = text.parse().map_err(|_| expected())?;
+    let at = if let Some(day) = only_day(text) {
         let day = if is_end { day.tomorrow().map_err(|_| expected())? } else { day };
         day.to_zoned(TimeZone::UTC).map_err(|_| expected())?.timestamp()
     } else {

@@ -298,6 +298,7 @@ fn put_extent(answer: &mut Value, inside: &ConsoleState, read: &ReadBook) {
         ("complete", read.is_complete().into()),
         ("reading", read.is_filling().into()),
         ("of", inside.node.id.as_str().into()),
+        ("auditFolder", inside.audit_folder.display().to_string().into()),
     ];
     if let Some(members) = answer.as_object_mut() {
         members.extend(extent.map(|(name, value)| (name.to_owned(), value)));

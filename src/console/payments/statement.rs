@@ -4,13 +4,14 @@
 //! Each line adds up: the payments that were open when the day began, with those that were sent or reopened, less those
 //! that ended, are those that are open or unknown when the day ends. The next day begins with them.
 
+mod day;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use jiff::civil::Date;
-use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde_json::{Map, Value, json};
 
+use self::day::StatementDay;
 use super::destinations::DestinationNames;
 use super::filter::{PaymentFilter, wrong};
 use super::rows::RowMaker;
@@ -23,7 +24,7 @@ use crate::console::payment_index::{
     ForeignFact, PaymentKey, PaymentRow, PaymentStage, PaymentTerms, ReadBook, StageMark,
 };
 use crate::console::person::Person;
-use crate::console::render::{moment, unknown_parameter};
+use crate::console::render::unknown_parameter;
 use crate::console::request::{ActRequest, violated};
 use crate::console::server::ConsoleServer;
 use crate::console::state::ConsoleState;
@@ -61,16 +62,6 @@ word_enum! {
         /// Found on this day: no gate sent it, or not like that.
         Foreign = "foreign",
     }
-}
-
-/// A day in one zone.
-#[derive(Clone, Debug)]
-pub(super) struct StatementDay {
-    day: Date,
-    zone: String,
-    begin: StoreTime,
-    /// The first time that is not of the day any more.
-    end: StoreTime,
 }
 
 /// The statement that one person asks for.
@@ -126,45 +117,6 @@ enum Standing {
     /// Open, or unknown.
     UnderWay(StatementColumn),
     Ended(StatementColumn),
-}
-
-impl StatementDay {
-    fn of(day: &str, zone: Option<&str>) -> Result<StatementDay, Violation> {
-        let wrong_day = || wrong("day", "format", "a day such as 2026-11-20");
-        let date: Date = day.parse().map_err(|_| wrong_day())?;
-        let name = zone.unwrap_or("UTC");
-        let zone = match name {
-            "UTC" => TimeZone::UTC,
-            name => TimeZoneDatabase::bundled()
-                .get(name)
-                .map_err(|_| wrong("zone", "format", "a name of the IANA time zone database"))?,
-        };
-        let begin_of = |date: Date| {
-            let begin = date.to_zoned(zone.clone()).map_err(|_| wrong_day())?;
-            Ok(StoreTime::of_micros(begin.timestamp().as_microsecond()))
-        };
-        let next = date.tomorrow().map_err(|_| wrong_day())?;
-        Ok(StatementDay { day: date, zone: name.to_owned(), begin: begin_of(date)?, end: begin_of(next)? })
-    }
-
-    /// Returns the members that say which day it is; `now` tells whether it is over.
-    pub fn members(&self, now: StoreTime) -> Value {
-        json!({
-            "day": self.day.to_string(),
-            "zone": self.zone,
-            "begin": moment(self.begin),
-            "end": moment(self.end),
-            "over": now >= self.end,
-        })
-    }
-
-    pub fn to_json(&self) -> Value {
-        json!({ "day": self.day.to_string(), "zone": self.zone })
-    }
-
-    pub fn date(&self) -> Date {
-        self.day
-    }
 }
 
 impl StatementQuery {
@@ -420,7 +372,7 @@ pub(in crate::console) async fn statement(server: &ConsoleServer, asked: &ActReq
     };
     let find = move |inside: &ConsoleState, read: &mut ReadBook| {
         let statement = query.statement(inside, &person, read);
-        let mut answer = query.day.members(now_of(inside));
+        let mut answer = Value::Object(query.day.members(now_of(inside)));
         put_extent(&mut answer, inside, read);
         (answer, statement.samples(read), statement)
     };

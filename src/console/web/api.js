@@ -119,7 +119,7 @@ export async function call(method, path, body, query, deadlineMs = DEADLINE_MS) 
       signal: AbortSignal.timeout(deadlineMs),
     });
   } catch {
-    throw noAnswer(method);
+    throw noAnswer(method, path);
   }
   const date = Date.parse(response.headers.get("date") ?? "");
   if (Math.abs(date - Date.now()) > 2_000) clockOffset = date - Date.now();
@@ -128,19 +128,25 @@ export async function call(method, path, body, query, deadlineMs = DEADLINE_MS) 
     const text = await response.text();
     content = text === "" ? null : JSON.parse(text);
   } catch {
-    throw noAnswer(method);
+    throw noAnswer(method, path);
   }
   if (response.ok) return { status: response.status, body: content };
   if (response.status === 401 && !path.startsWith("session")) sessionEvents.dispatchEvent(new Event("ended"));
   throw refusal(response.status, content);
 }
 
-/** @param {string} method */
-function noAnswer(method) {
+/**
+ * @param {string} method
+ * @param {string} path
+ */
+function noAnswer(method, path) {
+  const again = path.endsWith("/export")
+    ? "You have no file, but the audit log may have the entry of the export: exporting again makes another entry."
+    : "Check before you try again; trying again is harmless.";
   const message =
     method === "GET"
       ? "The gate does not answer. Is it running, and is this machine connected?"
-      : "The gate did not answer, so it is unknown whether this was done. Check before you try again; trying again is harmless.";
+      : `The gate did not answer, so it is unknown whether this was done. ${again}`;
   return new Failure(0, "LOST", message);
 }
 

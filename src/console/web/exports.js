@@ -18,13 +18,12 @@ export async function exportAll(path, format, filters, [one, many]) {
   try {
     /** @type {string | null | undefined} */
     let after;
-    for (let part = 1; after !== null; ) {
+    while (after !== null) {
       const { body: file } = await post(path, { format, filters: used, after }, DEADLINE_MS);
       after = file.next;
       // A part in which nothing was found is not the end.
       if (file.rows === 0 && after !== null) continue;
-      download(file.name.replace(/(\.\w+)$/, `-${part}$1`), file.content);
-      part += 1;
+      download(file.name, file.content);
       toast(`Exported ${groupDigits(file.rows)} ${file.rows === 1 ? one : many}; audit entry ${file.number}.`);
     }
   } catch (failure) {

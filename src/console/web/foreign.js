@@ -4,19 +4,19 @@ import { get } from "./api.js";
 import { badge, card, h, timeTag } from "./dom.js";
 import { formatAgo, groupDigits } from "./words.js";
 
-const MAX_SHOWN = 20;
+const SHOWN = 20;
 
 export function section() {
-  /** @returns {Promise<{ payments: ForeignPayment[], lists: FollowedList[] }>} */
-  const load = async () => (await get("payments/foreign")).body;
-  return card("foreign", "Payments that no gate sent", load, ({ payments: all, lists }) => [
+  /** @returns {Promise<{ payments: ForeignPayment[], next: string | null, lists: FollowedList[] }>} */
+  const load = async () => (await get("payments/foreign", { limit: SHOWN })).body;
+  return card("foreign", "Payments that no gate sent", load, ({ payments: all, next, lists }) => [
     unread(lists),
     all.length === 0
       ? h("p", { class: "muted" }, noneFound(lists))
       : [
           h("p", { class: "muted" }, "Find out who made each: somebody pays past the gate, or a record was changed."),
-          h("ul", { class: "plain" }, all.slice(0, MAX_SHOWN).map(item)),
-          all.length > MAX_SHOWN && h("p", { class: "muted" }, "There are more; `sluice payments foreign` lists them."),
+          h("ul", { class: "plain" }, all.map(item)),
+          next && h("p", { class: "muted" }, "There are more; `sluice payments foreign` lists all of them."),
         ],
   ]);
 }

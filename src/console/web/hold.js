@@ -381,11 +381,12 @@ function voteItem({ issuer, subject, text, at, for: members = [] }, verb) {
 
 /** @param {Hold} hold */
 function comments(hold) {
-  if (hold.notes.length === 0) return h("p", { class: "muted" }, "None.");
+  const notes = hold.notes ?? [];
+  if (notes.length === 0) return h("p", { class: "muted" }, "None.");
   return h(
     "ol",
     { class: "said" },
-    hold.notes.map((note) => voteItem(note)),
+    notes.map((note) => voteItem(note)),
   );
 }
 

@@ -24,7 +24,7 @@ const SUMS = {
  * Says which payments an answer counts, and how to find older ones.
  * @param {PaymentExtent} extent
  */
-export function drawExtent({ since, reading, of }) {
+export function drawExtent({ since, reading, of, auditFolder }) {
   const source = `From the audit log of node ${of}.`;
   if (!since) return h("p", { class: "muted" }, reading ? "The gate still reads older payments. " : "", source);
   const begin = h("strong", {}, formatTime(since));
@@ -36,9 +36,14 @@ export function drawExtent({ since, reading, of }) {
     "Payments before ",
     begin,
     " are neither listed nor counted here. Read them on the machine of the gate: ",
-    h("code", {}, `sluice audit show sluice-audit --what sending --day ${day}`),
+    h("code", {}, `sluice audit show ${shellWord(auditFolder)} --what sending --day ${day}`),
     `. ${source}`,
   );
+}
+
+/** Returns a text as one word of a shell. @param {string} text */
+function shellWord(text) {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** @returns {View} */

@@ -45,7 +45,7 @@ pub use stand_ins::{StandIn, StandInError, StandIns};
 pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 pub use stored_form::{UnreadableHold, decode_hold, encode_hold};
 pub use summary::in_words;
-pub use voting::{NeededApprovals, SeenHold, Stuck, VoteAction, VoteContext, VoteRefusal, may_say};
+pub use voting::{MAX_OWN_NOTES, NeededApprovals, SeenHold, Stuck, VoteAction, VoteContext, VoteRefusal, may_say};
 
 #[cfg(test)]
 mod tests;

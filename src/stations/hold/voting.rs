@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::owners::{Owners, member_of};
 use super::signature::SignatureError;
 use super::stand_ins::StandIns;
-use super::state::{Hold, Vote};
+use super::state::{Hold, HoldNote, Vote};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
@@ -37,8 +37,12 @@ pub enum VoteRefusal {
     NotAsked,
     /// The hold is decided or expired.
     Over(&'static str),
-    /// The hold has as many votes and remarks as are stored.
-    Full,
+    /// The hold has as many votes as are stored.
+    FullOfVotes,
+    /// The hold has as many remarks as are stored.
+    FullOfNotes,
+    /// The hold has as many remarks of this person as are stored.
+    FullOfOwnNotes,
     /// An approval takes only signed votes.
     NotSigned,
     /// An approval takes only signed votes, and the person has no passkey in the policies in force.
@@ -72,8 +76,10 @@ impl NeededApprovals {
     }
 }
 
-/// The most votes and remarks of one hold.
+/// The most votes of one hold, and the most remarks.
 const MAX_WORDS: usize = 100;
+/// The most remarks of one person, who leaves room for others.
+pub const MAX_OWN_NOTES: usize = 20;
 
 /// The groups, owners and stand-ins by which votes count at a time.
 #[derive(Clone, Copy, Debug)]
@@ -185,14 +191,25 @@ pub fn may_say(
     if !is_for_all && !hearing.is_asked(hold, person, asked) {
         return Err(VoteRefusal::NotAsked);
     }
-    let words = if say == VoteAction::Comment { hold.notes.len() } else { hold.votes.len() };
-    if matches!(say, VoteAction::Approve | VoteAction::Comment) && words >= MAX_WORDS {
-        return Err(VoteRefusal::Full);
+    match say {
+        VoteAction::Approve if hold.votes.len() >= MAX_WORDS => Err(VoteRefusal::FullOfVotes),
+        VoteAction::Comment if hold.notes.len() >= MAX_WORDS => Err(VoteRefusal::FullOfNotes),
+        VoteAction::Comment if hold.notes_of(person).count() >= MAX_OWN_NOTES => Err(VoteRefusal::FullOfOwnNotes),
+        VoteAction::Approve | VoteAction::Comment | VoteAction::Withdraw | VoteAction::Reject => Ok(()),
     }
-    Ok(())
 }
 
 impl Hold {
+    /// The remarks of a person, in the order of time.
+    fn notes_of(&self, person: &Owner) -> impl DoubleEndedIterator<Item = &HoldNote> {
+        self.notes.iter().filter(move |note| note.person.is_same_person(person))
+    }
+
+    /// Whether this is the last remark of a person: saying it again says nothing more.
+    pub fn has_said_last(&self, person: &Owner, text: &str) -> bool {
+        self.notes_of(person).next_back().is_some_and(|last| last.text == text)
+    }
+
     /// Returns what a person sees who looks at it now.
     pub fn seen(&self) -> SeenHold {
         SeenHold { fingerprint: Some(self.fingerprint), causes: Some(self.causes.digest()) }

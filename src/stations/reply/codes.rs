@@ -68,6 +68,8 @@ word_enum! {
         OtherCauses = "OTHER_CAUSES",
         /// The hold is decided or expired.
         HoldOver = "HOLD_OVER",
+        /// The hold takes no more votes, or no more comments.
+        HoldFull = "HOLD_FULL",
         /// The approval takes only signed votes.
         SignatureRequired = "SIGNATURE_REQUIRED",
         /// The signature of the vote does not count.
@@ -117,6 +119,7 @@ impl Code {
             | Code::OtherBytes
             | Code::OtherCauses
             | Code::HoldOver
+            | Code::HoldFull
             | Code::ReceiptNotReady
             | Code::ReceiptUnavailable => 409,
             Code::RequestIdReused => 422,
@@ -169,6 +172,7 @@ impl Code {
             | Code::OtherBytes
             | Code::OtherCauses
             | Code::HoldOver
+            | Code::HoldFull
             | Code::SignatureRequired
             | Code::SignatureRefused
             | Code::ReceiptNotReady
@@ -222,6 +226,7 @@ mod tests {
         Code::GateHeard,
         Code::OtherBytes,
         Code::OtherCauses,
+        Code::HoldFull,
         Code::SignatureRequired,
         Code::SignatureRefused,
     ];

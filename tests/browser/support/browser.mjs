@@ -53,6 +53,22 @@ export async function alterResponses(page, addresses, alter) {
 }
 
 /**
+ * Has the gate do an act once, and loses its answer.
+ * @param {Page} page
+ * @param {string} address
+ */
+export async function loseAnswer(page, address) {
+  await page.route(
+    address,
+    async (route) => {
+      await route.fetch();
+      await route.abort();
+    },
+    { times: 1 },
+  );
+}
+
+/**
  * Starts Chromium, or the Firefox that `FIREFOX` names.
  * @param {string[]} [more] arguments of Chromium
  */

@@ -7,6 +7,7 @@ mod commands;
 mod crowds;
 mod emergency;
 mod entries;
+mod exports;
 mod freezing;
 mod gates;
 mod history;

@@ -17,7 +17,7 @@ fn message(gate: &Gate, place: &str) -> String {
 }
 
 /// The gate's store is a backup from before its last payment, and its journal is lost.
-fn restored(gate: Gate, paid_since: &str) -> Gate {
+pub(super) fn restored(gate: Gate, paid_since: &str) -> Gate {
     let setup = gate.end();
     let (data, copy) = (setup.path("sluice-data"), setup.path("backup.redb"));
     let words = ["store", "backup", "--folder", data.to_str().unwrap(), "--to", copy.to_str().unwrap()];

@@ -2,6 +2,7 @@
 
 mod answers;
 mod dice;
+mod foreign_list;
 mod gate;
 mod hostile;
 mod month;

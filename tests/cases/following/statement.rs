@@ -118,7 +118,14 @@ fn the_statement_of_a_day_agrees_with_the_journal_and_can_be_taken_out() {
     // What no gate sent has no caller.
     assert!(!sums(&statement(&gate, "&caller=test"), "lines").contains_key("foreign"));
     assert_eq!(sums(&statement(&gate, "&operation=createSwap"), "lines"), BTreeMap::new());
-    for wrong in ["day=today", "day=2026-11-20&zone=Mars", "day=2026-11-20&status=paid", "zone=UTC"] {
+    for wrong in [
+        "day=today",
+        "day=2026-11-20&zone=Mars",
+        "day=2026-11-20&zone=Etc/Unknown",
+        "day=2026-11-20T00:00:00",
+        "day=2026-11-20&status=paid",
+        "zone=UTC",
+    ] {
         let answer = ask(&gate, "GET", &format!("payments/statement?{wrong}"), &operator("o"), None);
         assert_eq!(answer.status, 400, "{wrong}: {answer}");
     }
@@ -132,6 +139,7 @@ fn the_statement_of_a_day_agrees_with_the_journal_and_can_be_taken_out() {
     };
     let csv = export("csv");
     assert_eq!(csv["content"].as_str().unwrap().lines().count(), whole["lines"].as_array().unwrap().len() + 1);
+    assert!(csv["content"].as_str().unwrap().contains(&format!("\r\n{day},{zone},false,,production,")), "{csv}");
     let lines = export("jsonl");
     let journal = entries(&gate.path("sluice-audit"));
     let recorded = &journal.iter().rev().find(|line| line["entry"]["what"] == "exported").unwrap()["entry"];
@@ -139,13 +147,23 @@ fn the_statement_of_a_day_agrees_with_the_journal_and_can_be_taken_out() {
     let file = gate.path("statement.jsonl");
     let content = lines["content"].as_str().unwrap();
     std::fs::write(&file, content).unwrap();
-    let verify = |file: &str| {
+    let verify = |content: &str| {
+        std::fs::write(&file, content).unwrap();
         let audit = gate.path("sluice-audit");
-        sluice(&["payments", "verify", file, "--audit", audit.to_str().unwrap()]).output().unwrap().status.code()
+        let words = ["payments", "verify", file.to_str().unwrap(), "--audit", audit.to_str().unwrap()];
+        let output = sluice(&words).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     };
-    assert_eq!(verify(file.to_str().unwrap()), Some(0));
-    std::fs::write(&file, content.replacen("18.18", "28.18", 1)).unwrap();
-    assert_eq!(verify(file.to_str().unwrap()), Some(3));
+    let (code, said) = verify(content);
+    assert!(code == Some(3) && said.contains("It is NOT whole: the day was not over.\n"), "{said}");
+    assert!(said.contains("is unchanged") && said.contains(&format!(" lines of {day} in {zone}\n")), "{said}");
+    let (code, said) = verify(&content.replacen("18.18", "28.18", 1));
+    assert!(code == Some(3) && said.contains("is not what a gate wrote"), "{said}");
+    let day_before = day.parse::<jiff::civil::Date>().unwrap().yesterday().unwrap();
+    let body = json!({"format": "jsonl", "statement": {"day": day_before.to_string(), "zone": zone}});
+    let before = ask(&gate, "POST", "payments/export", &operator("o"), Some(body)).json();
+    let (code, said) = verify(before["content"].as_str().unwrap());
+    assert!(code == Some(0) && said.contains("is whole, and the audit log says the same: 0 lines of "), "{said}");
 
     let url = format!("http://{}", gate.console().unwrap());
     let table = sluice(&["payments", "statement", "--day", &day, "--zone", &zone, "--console", &url]);
@@ -153,7 +171,8 @@ fn the_statement_of_a_day_agrees_with_the_journal_and_can_be_taken_out() {
     assert!(
         table.contains("8: 201.01")
             && table.contains("sum  production USDC POLYGON: ")
-            && table.contains("The day is not over."),
+            && table.contains("The day is not over.")
+            && table.contains("NETWORK"),
         "{table}"
     );
 }

@@ -4,6 +4,7 @@ mod attacks;
 mod awaited;
 mod believed_sets;
 mod callers;
+mod comments;
 mod entries;
 mod judging;
 mod key_recovery;
