@@ -216,7 +216,7 @@ mod tests {
     use crate::stations::claim::Decline;
 
     /// Codes that only people get, at the console.
-    const OF_THE_CONSOLE: [Code; 11] = [
+    const OF_THE_CONSOLE: [Code; 12] = [
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
         Code::TooManyFreezes,
