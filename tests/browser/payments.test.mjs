@@ -61,7 +61,7 @@ test("payments are filtered, exported, and fit a phone", async () => {
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= PHONE.width, `the page is ${width} wide`);
   const file = await savedFile(page, () => page.getByRole("button", { name: "Export CSV" }).click());
-  assert.match(file.name, /^payments-[0-9]+-1\.csv$/);
+  assert.match(file.name, /^payments-\d{14}-production-\d+\.csv$/);
   assert.match(file.text, /,paid-2,createSwap,paid,/);
   await page.getByText("Exported 1 payment; audit entry").waitFor();
   // A filter that is set is not hidden from somebody who comes back.
@@ -138,7 +138,7 @@ test("the history has amounts, destinations and statuses, and is exported by its
   await entry.getByText("2,500 USDT").waitFor();
   for (const text of ["payouts", "Paid"]) await entry.getByText(text, { exact: true }).waitFor();
   const file = await savedFile(page, () => page.getByRole("button", { name: "Export CSV" }).click());
-  assert.match(file.name, /^history-[0-9]+-1\.csv$/);
+  assert.match(file.name, /^history-\d{14}-production-\d+\.csv$/);
   assert.match(file.text, /,paid-big,createSwap,paid,2500,usdt,wallet,/);
   await page.getByText(/^Exported [0-9]+ entries; audit entry [0-9]+\.$/).waitFor();
   // Sign-ins are many, and are shown to those who ask.

@@ -6,7 +6,7 @@ use sluice::stations::claim::DoubtCause;
 use sluice::stations::reply::{Code, Executed};
 
 /// Codes that only people at the console meet.
-const OF_THE_CONSOLE: [Code; 15] = [
+const OF_THE_CONSOLE: [Code; 16] = [
     Code::RequestNotFound,
     Code::NotInDoubt,
     Code::TwoPeopleNeeded,
