@@ -6,13 +6,14 @@ use sluice::stations::claim::DoubtCause;
 use sluice::stations::reply::{Code, Executed};
 
 /// Codes that only people at the console meet.
-const OF_THE_CONSOLE: [Code; 16] = [
+const OF_THE_CONSOLE: [Code; 17] = [
     Code::RequestNotFound,
     Code::NotInDoubt,
     Code::TwoPeopleNeeded,
     Code::TooManyFreezes,
     Code::TooEarly,
     Code::SenderAway,
+    Code::SaidExecuted,
     Code::GateHeard,
     Code::HoldNotFound,
     Code::OtherBytes,

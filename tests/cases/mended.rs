@@ -123,7 +123,7 @@ fn the_list_of_windows_that_somebody_removed_is_mended() {
     wait_until("the other gate to know of it", || used(&gates[1]) == 1);
     let list = format!("{ROOT}:l");
     redis.ask(&["DEL", &list]);
-    wait_until("the window to be listed", || redis.ask(&["ZCARD", &list]) == "1");
+    wait_until("the window to be listed", || redis.ask(&["ZCARD", &list]) == ["1"]);
     for gate in &gates {
         wait_until("all payments to count", || used(gate) == 1);
     }
