@@ -1,4 +1,4 @@
-// Calls of unknown outcome, and the acts by which operators settle them.
+// Calls of unknown outcome, and how operators settle them.
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";

@@ -1,4 +1,4 @@
-// Payments that upstream lists and no gate sent, or that are not as they were sent.
+// Payments that upstream lists and no gate sent, or sent otherwise.
 
 import { get } from "./api.js";
 import { badge, card, h, timeTag } from "./dom.js";

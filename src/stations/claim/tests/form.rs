@@ -31,8 +31,8 @@ fn claims_and_events_are_read_as_they_were_written() {
 #[test]
 fn a_newer_form_is_refused() {
     let mut newer: Value = serde_json::from_slice(&encode_claim(&claim(states()[2].clone(), Some("r-1")))).unwrap();
-    newer["format"] = Value::from(3);
-    let fault = UnreadableClaim("format 3 is not readable here; this build reads 2".to_owned());
+    newer["format"] = Value::from(4);
+    let fault = UnreadableClaim("format 4 is not readable here; this build reads 3".to_owned());
     assert_eq!(decode_claim(newer.to_string().as_bytes()), Err(fault));
 }
 
