@@ -179,7 +179,7 @@ fn it_tells_what_of_following_a_sandbox_bears_out() {
         let call = crate::support::post("/v2/offramps").json(body(id).to_string());
         assert_eq!(call.send(address).status, 201);
     }
-    let named = ["--output", "json", "--watch-secs", "2", "--request-id", "00000000-0000-4000-8000-000000000001"];
+    let named = ["--output", "json", "--watch-secs", "6", "--request-id", "00000000-0000-4000-8000-000000000001"];
     let (code, text) = conformance(&sandbox(&simulated.url), &named);
     let told: Value = serde_json::from_str(&text).unwrap();
     let facts = facts(&told);
