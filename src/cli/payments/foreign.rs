@@ -39,12 +39,12 @@ impl ForeignPaymentsArgs {
                 complain(format_args!("sluice: {}", refusal(status, &answer)));
                 return Ok(ExitReason::Refused);
             }
-            if let Some(page) = answer["payments"].as_array_mut() {
+            if let Some(page) = answer.get_mut("payments").and_then(Value::as_array_mut) {
                 payments.append(page);
             }
-            after = answer["next"].as_str().map(str::to_owned);
+            after = answer.get("next").and_then(Value::as_str).map(str::to_owned);
             if after.is_none() {
-                break answer["lists"].clone();
+                break answer.get("lists").cloned();
             }
         };
         let all = json!({ "payments": payments, "lists": lists });

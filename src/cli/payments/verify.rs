@@ -54,7 +54,7 @@ impl VerifyExportArgs {
         }
         let gaps = export.map(SealedExport::gaps).unwrap_or_default();
         let (is_unchanged, is_right) = (export.is_some(), flaws.is_empty() && gaps.is_empty());
-        let of_head = |name: &str| export.map_or(Value::Null, |export| export.head[name].clone());
+        let of_head = |name: &str| export.map_or(Value::Null, |export| export.of_head(name).clone());
         let verdict = json!({
             "whole": is_unchanged && gaps.is_empty(),
             "unchanged": is_unchanged,
@@ -77,7 +77,7 @@ impl VerifyExportArgs {
         let compared = if self.audit.is_empty() { "" } else { ", and the audit log says the same" };
         let advice = if self.audit.is_empty() { ". Compare it with the audit log: `--audit FOLDER`." } else { "" };
         let state = if gaps.is_empty() { "whole" } else { "unchanged" };
-        let of = match (export.head["day"].as_str(), export.head["zone"].as_str()) {
+        let of = match (export.of_head("day").as_str(), export.of_head("zone").as_str()) {
             (Some(day), Some(zone)) => format!(" of {day} in {zone}"),
             _ => String::new(),
         };
@@ -190,7 +190,7 @@ impl SealedExport {
         }
         let mut lines = body.split('\n');
         let head = parse(lines.next().unwrap_or_default())?;
-        let kind = match (head["format"].as_u64(), head["what"].as_str()) {
+        let kind = match (head.get("format").and_then(Value::as_u64), head.get("what").and_then(Value::as_str)) {
             (Some(1), Some("payments")) => SealedRows::Payments,
             (Some(1), Some("statement")) => SealedRows::Statement,
             (Some(1), Some("history")) => SealedRows::History,
@@ -209,11 +209,16 @@ impl SealedExport {
         if self.kind == SealedRows::Statement { &[] } else { &self.rows }
     }
 
+    /// A member of the first line.
+    fn of_head(&self, name: &str) -> &Value {
+        self.head.get(name).unwrap_or(&Value::Null)
+    }
+
     /// Returns why it does not have all that its head names.
     fn gaps(&self) -> Vec<String> {
-        let since = self.head["since"].as_str().filter(|since| !self.begins_at(since));
+        let since = self.of_head("since").as_str().filter(|since| !self.begins_at(since));
         let earlier = since.map(|since| format!("payments before {since} are not in it"));
-        let is_early = self.kind == SealedRows::Statement && self.head["over"] != true;
+        let is_early = self.kind == SealedRows::Statement && *self.of_head("over") != true;
         earlier.into_iter().chain(is_early.then(|| "the day was not over".to_owned())).collect()
     }
 
