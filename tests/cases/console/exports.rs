@@ -11,6 +11,12 @@ use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Gate, Setup, Upstream};
 
+/// The day of now, in UTC.
+#[expect(clippy::disallowed_methods, reason = "a statement is of a real day")]
+fn today() -> String {
+    jiff::Timestamp::now().to_string()[..10].to_owned()
+}
+
 fn exported(gate: &Gate, body: Value) -> Value {
     ask(gate, "POST", "payments/export", &operator("o"), Some(body)).json()
 }
@@ -42,7 +48,7 @@ fn an_export_without_the_payments_of_a_lost_journal_says_so_itself() {
         assert_eq!(list["auditFolder"].as_str(), gate.path("sluice-audit").to_str());
         list["reading"] == false && since.is_string()
     });
-    let day = jiff::Timestamp::now().to_string()[..10].to_owned();
+    let day = today();
     let statement = |format: &str, zone: &str| json!({"format": format, "statement": {"day": day, "zone": zone}});
     for body in [json!({"format": "jsonl"}), statement("jsonl", "UTC")] {
         let export = exported(&gate, body);
@@ -74,7 +80,7 @@ fn exports_of_one_second_have_names_of_their_own_and_a_statement_its_zone() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).start();
     assert_eq!(swap("one").send(gate.production()).status, 200);
-    let day = jiff::Timestamp::now().to_string()[..10].to_owned();
+    let day = today();
     wait_until("the payment to be told", || {
         ask(&gate, "GET", "payments?status=paid", &operator("o"), None).json()["count"] == 1
     });
