@@ -122,7 +122,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
     });
     let (_, lines) = doctor(&asks, "table");
     assert!(lines.contains("production: money is CLOSED\n  frozen: restored for "), "{lines}");
-    assert!(lines.contains("sluice unfreeze --restored"), "{lines}");
+    assert!(lines.contains("sluice unfreeze --environment production --restored --reason TEXT"), "{lines}");
 
     let left = left.start();
     wait_until("all to be well", || json(&asks).0 == 0);

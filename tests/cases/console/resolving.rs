@@ -142,8 +142,8 @@ fn a_word_that_was_taken_back_completes_nothing() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).start();
     in_doubt(&gate, &upstream, "lost-5");
+    let record = record_of("createSwap", "lost-5");
     let executed = |who: &str| {
-        let record = record_of("createSwap", "lost-5");
         resolve(&gate, "lost-5", who, json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
     };
     let abandoned =

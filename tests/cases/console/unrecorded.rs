@@ -85,7 +85,7 @@ fn nobody_is_told_that_a_payment_was_not_executed_because_its_record_is_lost() {
     let (_, said) = doctor::json(&setup);
     let said = doctor::findings(&said);
     let find = format!("First find out what the payments API has paid since {last}");
-    assert!(said.contains(&find) && said.find(&find) < said.find("unfreeze --restored"), "{said}");
+    assert!(said.contains(&find) && said.find(&find) < said.find("--restored --reason TEXT"), "{said}");
 }
 
 #[test]
