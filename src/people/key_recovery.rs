@@ -27,7 +27,6 @@ const STATEMENT: &str = "sluice-recovery-1";
 const WORD: &str = "enrol";
 /// The longest time from the moment when signatures are handed in to their end.
 pub const MAX_VALIDITY: Duration = Duration::from_hours(7 * 24);
-/// How long signatures wait for a gate that has the set.
 
 /// What recovery keys sign: the SHA-256 of this as JSON, with its members in the order of their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

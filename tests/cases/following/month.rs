@@ -278,7 +278,11 @@ impl Month {
         std::fs::write(&file, answer["content"].as_str().unwrap()).unwrap();
         let audit = self.gate.path("sluice-audit");
         let words = ["payments", "verify", file.to_str().unwrap(), "--audit", audit.to_str().unwrap()];
-        assert!(sluice(&words).output().unwrap().status.success(), "{day}");
+        let said = sluice(&words).output().unwrap();
+        let (code, text) = (said.status.code(), String::from_utf8(said.stdout).unwrap());
+        // The last day goes on.
+        let is_early = text.contains("was not over");
+        assert!(code == Some(if is_early { 3 } else { 0 }), "{day}: {code:?} {text}");
     }
 }
 
