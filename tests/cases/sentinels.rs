@@ -404,7 +404,7 @@ async fn who_must_log_in_does_so_at_both() {
     let at_redis = refused(place(login("sluice", "wrong"), login("watcher", "of-the-sentinels"))).await;
     assert!(at_redis.to_string().contains("refuses the user or the password"), "{at_redis}");
     let at_sentinels = refused(place(login("sluice", "of-the-redis"), login("watcher", "wrong"))).await;
-    assert_eq!(at_sentinels, NotReady::Away);
+    assert!(at_sentinels.to_string().contains("Sentinel"), "{at_sentinels}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

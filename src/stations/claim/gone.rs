@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::first_word::WORD_LASTS;
 use super::owner::Owner;
-use super::resolutions::WORD_LASTS;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::base::json as strict_json;

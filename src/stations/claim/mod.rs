@@ -19,6 +19,7 @@
 mod status;
 mod attempt;
 mod bookings;
+mod first_word;
 mod forgotten;
 mod gone;
 mod reconcile;
@@ -44,6 +45,7 @@ pub use clock_correction::ClockCorrection;
 pub use commits::{
     AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };
+pub use first_word::{FirstWord, WORD_LASTS};
 pub use forgotten::{
     MoneyAfterRebuild, RebuildClosing, closed_awaiting, closed_for_gap, never_remembered, rebuilt, remembered,
 };
@@ -62,12 +64,12 @@ pub use past_attempts::{AttemptEnd, Executions, PastAttempt};
 pub use reconcile::{LookupResult, RecordPage, is_record_of, judge, page_of};
 pub use record_age::{CLOCKS_APART, RecordMismatch, is_older_than, micros};
 pub use resolutions::{
-    HeardGate, JointWord, ResolveRefusal, SenderNews, WORD_LASTS, say_executed, say_jointly, shown_attempt,
-    shown_attempt_of, without_words_of,
+    HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly, shown_attempt, shown_attempt_of,
+    without_words_of,
 };
 pub use state::{
-    Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, FirstWord, ImpossibleClaimEvent, KeyNaming,
-    NextState, SentRequest, StoredAnswer, after,
+    Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState,
+    SentRequest, StoredAnswer, after,
 };
 pub use status::{ClaimStatus, Earlier, status_for};
 pub use stored_form::{StoredEvent, UnreadableClaim, decode_claim, encode_claim};

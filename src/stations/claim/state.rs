@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::bookings::{Booking, Nonce};
+use super::first_word::FirstWord;
 use super::owner::Owner;
 use super::past_attempts::{AttemptEnd, Executions, PastAttempt};
 use crate::audit::{Entry, EntryKind};
@@ -105,16 +106,6 @@ impl Claim {
             (0 | 1, _) => Executions::AtMostOnce,
         }
     }
-}
-
-/// The first of two words on an outcome. It waits for the second for a day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct FirstWord {
-    pub by: Owner,
-    /// The store's time at which it was said.
-    #[serde(rename = "saidMicros")]
-    pub said: StoreTime,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,7 +35,6 @@ impl Failing {
 fn failing(elsewhere: &Upstream) -> Vec<Failing> {
     let location = format!("{}/keys", elsewhere.url());
     let redirect = |status| Act::bytes(answer(status, &[("Location", &location)], b""));
-    let twins = jwks(&[&Signer::ed("k-1"), &Signer::ed("k-1")]);
     let many: Vec<Value> = vec![Signer::ed("k-1").jwk(); 20_000];
     let small: Vec<Value> = vec![json!({}); 20_000];
     let cut = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"keys\":[";
@@ -48,7 +47,6 @@ fn failing(elsewhere: &Upstream) -> Vec<Failing> {
         ("moved", "status", redirect(302)),
         ("moved-for-good", "status", redirect(308)),
         ("enormous", "too_large", Act::json(200, vec![b' '; 64 * 1024 * 1024])),
-        ("twins", "unusable", Act::json(200, twins)),
         ("many", "too_large", set(&many)),
         ("many-small", "unusable", set(&small)),
         ("empty", "unusable", set(&[])),
