@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::bookings::Booking;
+use super::super::first_word::WORD_LASTS;
 use super::super::past_attempts::AttemptEnd;
 use super::super::state::{Claim, DoubtCause, SentRequest};
 use super::*;
