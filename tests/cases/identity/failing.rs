@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::signer::Signer;
 use super::watched::Watched;
-use super::{jwks, shows, wait_until};
+use super::{shows, wait_until};
 use crate::support::token::{claims, token};
 use crate::support::upstream::answer;
 use crate::support::{Act, Answer, Setup, Upstream};

@@ -32,13 +32,13 @@ fn sender(journal: &str) -> Sender {
     Sender { node: NodeId::parse("gate").unwrap(), journal: JournalId::parse(&journal.repeat(32)).unwrap() }
 }
 
-fn heard(journal: &str, at: StoreTime, open_from: Option<u64>) -> SenderNews {
+fn heard_gate(journal: &str, at: StoreTime, open_from: Option<u64>) -> SenderNews {
     let gate = HeardGate { sender: sender(journal), at, open_from: open_from.map(Number::new), has_left: false };
     SenderNews { gates: vec![gate], is_gone: false }
 }
 
 fn left(journal: &str, open_from: Option<u64>) -> SenderNews {
-    let mut news = heard(journal, StoreTime::of_micros(3), open_from);
+    let mut news = heard_gate(journal, StoreTime::of_micros(3), open_from);
     news.gates[0].has_left = true;
     news
 }
@@ -71,7 +71,7 @@ fn in_doubt(said_absent: Option<&str>, said_abandoned: Option<&str>) -> Claim {
     }
 }
 
-fn say(
+fn says_word(
     claim: &Claim,
     word: JointWord,
     person: &Owner,
@@ -87,20 +87,20 @@ fn say(
     say_jointly(here, word, (person, "looked"), (now, news), &node, &terms).map(|(_, next)| next)
 }
 
-fn said(said_absent: Option<&str>, person: &Owner) -> Result<Option<NextState>, ResolveRefusal> {
-    say(&in_doubt(said_absent, None), JointWord::Absent, person, QUIET, &heard("a", QUIET, None))
+fn says_absent(said_absent: Option<&str>, person: &Owner) -> Result<Option<NextState>, ResolveRefusal> {
+    says_word(&in_doubt(said_absent, None), JointWord::Absent, person, QUIET, &heard_gate("a", QUIET, None))
 }
 
 #[test]
 fn it_takes_two_people_neither_of_whom_asked() {
-    assert_eq!(said(None, &person("people", "ops-1")), Ok(None));
-    assert_eq!(said(Some("people/ops-1"), &person("people", "ops-2")), Ok(Some(NextState::Absent)));
+    assert_eq!(says_absent(None, &person("people", "ops-1")), Ok(None));
+    assert_eq!(says_absent(Some("people/ops-1"), &person("people", "ops-2")), Ok(Some(NextState::Absent)));
     for same in [person("people", "ops-1"), person("others", "ops-1")] {
-        assert_eq!(said(Some("people/ops-1"), &same), Err(ResolveRefusal::SaidAlready), "{same}");
+        assert_eq!(says_absent(Some("people/ops-1"), &same), Err(ResolveRefusal::SaidAlready), "{same}");
     }
     for owner in [person("main", "payroll"), person("people", "PAYROLL"), person("people", "\u{ff41}nn")] {
-        assert_eq!(said(None, &owner), Err(ResolveRefusal::Owner), "{owner}");
-        assert_eq!(said(Some("people/ops-1"), &owner), Err(ResolveRefusal::Owner), "{owner}");
+        assert_eq!(says_absent(None, &owner), Err(ResolveRefusal::Owner), "{owner}");
+        assert_eq!(says_absent(Some("people/ops-1"), &owner), Err(ResolveRefusal::Owner), "{owner}");
     }
 }
 
@@ -110,7 +110,7 @@ fn nobody_says_so_while_upstream_may_still_do_it() {
     for (absent, abandoned) in [(None, None), (Some("people/ops-1"), Some("people/ops-1"))] {
         for word in [JointWord::Absent, JointWord::Abandoned] {
             let claim = in_doubt(absent, abandoned);
-            let said = say(&claim, word, &person("people", "ops-2"), early, &heard("a", QUIET, None));
+            let said = says_word(&claim, word, &person("people", "ops-2"), early, &heard_gate("a", QUIET, None));
             assert_eq!(said, Err(ResolveRefusal::TooEarly(QUIET)));
         }
     }
@@ -119,23 +119,23 @@ fn nobody_says_so_while_upstream_may_still_do_it() {
 #[test]
 fn nobody_says_absent_while_the_gate_that_sent_it_may_hold_a_proof() {
     let (claim, ops) = (in_doubt(Some("people/ops-1"), None), person("people", "ops-2"));
-    let say = |news: &SenderNews| say(&claim, JointWord::Absent, &ops, QUIET, news);
+    let say = |news: &SenderNews| says_word(&claim, JointWord::Absent, &ops, QUIET, news);
     let before = StoreTime::of_micros(QUIET.as_micros() - 1);
     for away in [
         SenderNews::default(),
-        heard("a", before, None),
-        heard("a", QUIET, Some(7)),
-        heard("a", QUIET, Some(3)),
+        heard_gate("a", before, None),
+        heard_gate("a", QUIET, Some(7)),
+        heard_gate("a", QUIET, Some(3)),
         // A gate of the same name that lost its journal.
-        heard("b", QUIET, None),
+        heard_gate("b", QUIET, None),
         // It ended with an outcome that it could not store.
         left("a", Some(7)),
     ] {
         assert_eq!(say(&away), Err(ResolveRefusal::SenderAway(sender("a"))), "{away:?}");
     }
     for told in [
-        heard("a", QUIET, None),
-        heard("a", QUIET, Some(8)),
+        heard_gate("a", QUIET, None),
+        heard_gate("a", QUIET, Some(8)),
         left("a", None),
         SenderNews { is_gone: true, ..SenderNews::default() },
     ] {
@@ -146,7 +146,7 @@ fn nobody_says_absent_while_the_gate_that_sent_it_may_hold_a_proof() {
 #[test]
 fn two_people_may_give_up_without_hearing_the_gate() {
     let ops = person("people", "ops-2");
-    let give_up = |claim: &Claim| say(claim, JointWord::Abandoned, &ops, QUIET, &SenderNews::default());
+    let give_up = |claim: &Claim| says_word(claim, JointWord::Abandoned, &ops, QUIET, &SenderNews::default());
     assert_eq!(give_up(&in_doubt(None, None)), Ok(None));
     // Who said absent did not say abandoned.
     assert_eq!(give_up(&in_doubt(Some("people/ops-1"), None)), Ok(None));
@@ -177,14 +177,18 @@ fn a_call_that_people_gave_up_is_kept_as_long_as_any_tombstone() {
 
 #[test]
 fn subjects_with_slashes_are_still_themselves() {
-    assert_eq!(said(Some("people/a/b"), &person("people", "a/b")), Err(ResolveRefusal::SaidAlready));
-    assert_eq!(said(Some("people/a/b"), &person("people", "b")), Ok(Some(NextState::Absent)));
+    assert_eq!(says_absent(Some("people/a/b"), &person("people", "a/b")), Err(ResolveRefusal::SaidAlready));
+    assert_eq!(says_absent(Some("people/a/b"), &person("people", "b")), Ok(Some(NextState::Absent)));
 }
 
 #[test]
 fn a_person_in_other_letters_is_no_second_person() {
     for same in ["OPS-1", "Ops-1", " ops-1 ", "\u{ff4f}ps-1"] {
-        assert_eq!(said(Some("people/ops-1"), &person("other", same)), Err(ResolveRefusal::SaidAlready), "{same}");
+        assert_eq!(
+            says_absent(Some("people/ops-1"), &person("other", same)),
+            Err(ResolveRefusal::SaidAlready),
+            "{same}"
+        );
     }
 }
 
@@ -193,9 +197,9 @@ fn a_word_waits_for_the_second_for_a_day() {
     let (claim, ops) = (in_doubt(Some("people/ops-1"), None), person("people", "ops-2"));
     let late = StoreTime::of_micros(5).plus(WORD_LASTS);
     for (now, next) in [(StoreTime::of_micros(late.as_micros() - 1), Some(NextState::Absent)), (late, None)] {
-        let again = say(&claim, JointWord::Absent, &person("people", "ops-1"), now, &heard("a", now, None));
+        let again = says_word(&claim, JointWord::Absent, &person("people", "ops-1"), now, &heard_gate("a", now, None));
         assert_eq!(again.is_ok(), next.is_none(), "it may be said again once it has ended");
-        assert_eq!(say(&claim, JointWord::Absent, &ops, now, &heard("a", now, None)), Ok(next));
+        assert_eq!(says_word(&claim, JointWord::Absent, &ops, now, &heard_gate("a", now, None)), Ok(next));
     }
 }
 
@@ -203,7 +207,7 @@ fn a_word_waits_for_the_second_for_a_day() {
 fn after(claim: &Claim, word: JointWord, who: &str) -> Claim {
     let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
     let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: claim };
-    let (node, heard) = (NodeId::parse("gate").unwrap(), heard("a", QUIET, None));
+    let (node, heard) = (NodeId::parse("gate").unwrap(), heard_gate("a", QUIET, None));
     let (by, keep) = (person("people", who), Keep::Forever);
     let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
     let terms = Terms { begin_within, lease, first_look, quiet, keep };
@@ -222,12 +226,12 @@ fn a_person_has_one_word_the_latest() {
     let (first, second) = (in_doubt(None, None), person("people", "ops-2"));
     for (word, other) in [(JointWord::Absent, JointWord::Abandoned), (JointWord::Abandoned, JointWord::Absent)] {
         let claim = after(&after(&first, word, "ops-1"), other, "OPS-1");
-        let say = |word| say(&claim, word, &second, QUIET, &heard("a", QUIET, None)).unwrap();
+        let say = |word| says_word(&claim, word, &second, QUIET, &heard_gate("a", QUIET, None)).unwrap();
         assert_eq!(say(word), None, "{word:?} was taken back");
         assert!(say(other).is_some(), "{other:?} stands");
         // Others keep theirs.
         let of_two = after(&after(&first, word, "ops-1"), other, "ops-3");
-        let next = self::say(&of_two, word, &second, QUIET, &heard("a", QUIET, None)).unwrap();
+        let next = says_word(&of_two, word, &second, QUIET, &heard_gate("a", QUIET, None)).unwrap();
         assert!(next.is_some());
     }
 }
