@@ -192,11 +192,6 @@ fn damaged(path: &Path, why: &str, without: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("`{}` is damaged: {why}; {without}", path.display()))
 }
 
-/// Makes a folder that is not there. The one around it must be: where the disk of the audit folder is away, nothing is
-/// written in its place.
 fn make(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
