@@ -185,7 +185,8 @@ fn a_folder_that_is_missing_is_named_and_told_once() {
         wait_until("what is missing to be told", is_told);
         std::thread::sleep(std::time::Duration::from_secs(7));
         let mut told = BTreeMap::<String, usize>::new();
-        let is_loud = |line: &&Value| line["level"] == "ERROR" || line["level"] == "WARN";
+        let is_loud =
+            |line: &&Value| ["ERROR", "WARN"].iter().any(|level| line["level"] == *level) && line["why"].is_string();
         for line in gate.log.all().iter().filter(is_loud) {
             *told.entry(format!("{} {}", line["message"], line["why"])).or_default() += 1;
         }
