@@ -190,7 +190,7 @@ fn a_folder_that_is_missing_is_named_and_told_once() {
         for line in gate.log.all().iter().filter(is_loud) {
             *told.entry(format!("{} {}", line["message"], line["why"])).or_default() += 1;
         }
-        assert!(told.values().all(|count| *count <= 2), "{told:?}");
+        assert!(told.values().all(|count| *count == 1), "{told:?}");
         wait_until("the folder to be put back", || {
             fs::remove_dir_all(&folder).ok();
             fs::rename(&away, &folder).is_ok()
