@@ -4,13 +4,17 @@ use super::super::follower::{Follower, catch_up};
 use super::noting::Noting;
 use super::*;
 
+fn opens_followed(folder: &Path) -> (Arc<Noting>, AuditFiles) {
+    let follower: Arc<Noting> = Arc::default();
+    let following: Arc<dyn Follower> = Arc::clone(&follower) as _;
+    let settings = AuditSettings { follower: Some(following), ..settings(folder) };
+    (follower, AuditFiles::open(settings, Arc::new(Hand::default())).unwrap())
+}
+
 #[tokio::test]
 async fn a_follower_forgets_what_is_of_another_history_also_when_it_reads_the_files_later() {
     let folder = tempfile::tempdir().unwrap();
-    let follower: Arc<Noting> = Arc::default();
-    let following: Arc<dyn Follower> = Arc::clone(&follower) as _;
-    let settings = AuditSettings { follower: Some(following), ..settings(folder.path()) };
-    let audit = AuditFiles::open(settings, Arc::new(Hand::default())).unwrap();
+    let (follower, audit) = opens_followed(folder.path());
     let production = Environment::Production;
     audit.append(vec![entry(1), entry(2), entry(3)]).await.unwrap();
     let refused = audit.begin_again(production, Number::new(2)).await;
@@ -42,10 +46,7 @@ async fn a_follower_forgets_what_is_of_another_history_also_when_it_reads_the_fi
 #[tokio::test]
 async fn entries_are_passed_over_once_and_a_follower_forgets_nothing_behind_them() {
     let folder = tempfile::tempdir().unwrap();
-    let follower: Arc<Noting> = Arc::default();
-    let following: Arc<dyn Follower> = Arc::clone(&follower) as _;
-    let settings = AuditSettings { follower: Some(following), ..settings(folder.path()) };
-    let audit = AuditFiles::open(settings, Arc::new(Hand::default())).unwrap();
+    let (follower, audit) = opens_followed(folder.path());
     let production = Environment::Production;
     audit.append(vec![entry(1)]).await.unwrap();
     audit.skip(production, Number::new(4)).await.unwrap();

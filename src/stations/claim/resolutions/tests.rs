@@ -71,6 +71,22 @@ fn in_doubt(said_absent: Option<&str>, said_abandoned: Option<&str>) -> Claim {
     }
 }
 
+fn commits_word(
+    claim: &Claim,
+    word: JointWord,
+    person: &Owner,
+    now: StoreTime,
+    news: &SenderNews,
+) -> Result<(Commit, Option<NextState>), ResolveRefusal> {
+    let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
+    let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: claim };
+    let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
+    let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+    let terms = Terms { begin_within, lease, first_look, quiet, keep };
+    let node = NodeId::parse("gate").unwrap();
+    say_jointly(here, word, (person, "looked"), (now, news), &node, &terms)
+}
+
 fn says_word(
     claim: &Claim,
     word: JointWord,
@@ -78,13 +94,7 @@ fn says_word(
     now: StoreTime,
     news: &SenderNews,
 ) -> Result<Option<NextState>, ResolveRefusal> {
-    let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
-    let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: claim };
-    let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
-    let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
-    let terms = Terms { begin_within, lease, first_look, quiet, keep };
-    let node = NodeId::parse("gate").unwrap();
-    say_jointly(here, word, (person, "looked"), (now, news), &node, &terms).map(|(_, next)| next)
+    commits_word(claim, word, person, now, news).map(|(_, next)| next)
 }
 
 fn says_absent(said_absent: Option<&str>, person: &Owner) -> Result<Option<NextState>, ResolveRefusal> {
@@ -205,13 +215,8 @@ fn a_word_waits_for_the_second_for_a_day() {
 
 /// The claim after one more word.
 fn after(claim: &Claim, word: JointWord, who: &str) -> Claim {
-    let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
-    let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: claim };
-    let (node, heard) = (NodeId::parse("gate").unwrap(), heard_gate("a", QUIET, None));
-    let (by, keep) = (person("people", who), Keep::Forever);
-    let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
-    let terms = Terms { begin_within, lease, first_look, quiet, keep };
-    let (commit, next) = say_jointly(here, word, (&by, "looked"), (QUIET, &heard), &node, &terms).unwrap();
+    let (commit, next) =
+        commits_word(claim, word, &person("people", who), QUIET, &heard_gate("a", QUIET, None)).unwrap();
     assert_eq!(next, None);
     stored(commit.steps)
 }
