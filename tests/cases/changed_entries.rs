@@ -36,12 +36,12 @@ fn paid_at_one() -> Away {
     let of = |node: &str| setup(&upstream, &redis.url(), node).set("store", "seal_key", &"5e".repeat(32));
     let [gate, away] = ["left", "right"].map(|node| of(node).start().ready());
     // The first beginning writes the set in force.
-    assert_eq!(told(&swap().send(gate.production())), EXECUTED);
+    assert_eq!(told(&swap().send_when_met(gate.production())), EXECUTED);
     have_all(&redis, &["left", "right"]);
     let away = away.kill();
     let calls = [swap(), swap()];
     for call in &calls {
-        assert_eq!(told(&call.send(gate.production())), EXECUTED);
+        assert_eq!(told(&call.send_when_met(gate.production())), EXECUTED);
     }
     have_all(&redis, &["left"]);
     Away { upstream, redis, gate, away, calls }
@@ -61,13 +61,13 @@ fn nothing_is_lost(Away { upstream, redis: _redis, gate: left, away, calls }: Aw
                 answer == AGAIN
             });
         }
-        assert_eq!(told(&swap().send(gate.production())), FROZEN);
+        assert_eq!(told(&swap().send_when_met(gate.production())), FROZEN);
     }
     // What a journal left out does not have the store rebuilt again and again.
     let rebuilds = |gate: &Gate| gate.metric("sluice_store_rebuilds_total{environment=\"production\"}");
     let before = [&left, &right].map(rebuilds);
     for call in [&calls; 20].into_iter().flatten() {
-        assert_eq!(told(&call.send(right.production())), AGAIN);
+        assert_eq!(told(&call.send_when_met(right.production())), AGAIN);
     }
     assert_eq!([&left, &right].map(rebuilds), before);
     assert_eq!(holds::sent(&upstream), 3);

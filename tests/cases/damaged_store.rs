@@ -269,7 +269,7 @@ fn a_replica_that_is_no_store_is_built_anew() {
     let replica = setup.path("sluice-audit/replica-left/store.redb");
     damage(&replica);
     let gate: Gate = setup.start().ready();
-    assert_eq!(told(&call.send(gate.production())), AGAIN);
+    assert_eq!(told(&call.send_when_met(gate.production())), AGAIN);
     redis.ask(&["FLUSHALL"]);
     let gate = gate.end().start().ready();
     wait_until("what was paid to be known", || told(&call.send(gate.production())) == AGAIN);

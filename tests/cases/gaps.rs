@@ -69,9 +69,9 @@ fn a_file_that_is_missing_in_the_middle_closes_money_until_a_person_opens_it() {
     let (file, aside) = taken_out(&stopped);
     let gate = stopped.start();
     let sent = upstream.seen().len();
-    assert_eq!(told(&swap().send(gate.production())), FROZEN);
+    assert_eq!(told(&swap().send_when_met(gate.production())), FROZEN);
     // The store is whole: what was paid is known, and reads go on.
-    calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
+    calls.iter().for_each(|call| assert_eq!(told(&call.send_when_met(gate.production())), AGAIN));
     assert_eq!(upstream.seen().len(), sent);
     let why = "file 3 of the journal is missing, with numbers ";
     await_log(&gate, why);
@@ -81,7 +81,7 @@ fn a_file_that_is_missing_in_the_middle_closes_money_until_a_person_opens_it() {
 
     // Once a person has opened it, it stays open.
     let gate = stopped.start();
-    assert_eq!(told(&swap().send(gate.production())), FROZEN);
+    assert_eq!(told(&swap().send_when_met(gate.production())), FROZEN);
     assert_eq!(lift(&gate, json!("restored")).json()["changed"], true);
     paid(&gate);
     let gate = gate.end().start();
@@ -94,7 +94,7 @@ fn a_file_that_is_missing_in_the_middle_closes_money_until_a_person_opens_it() {
     let stopped = gate.end();
     fs::rename(&file, &aside).unwrap();
     let gate = stopped.start();
-    assert_eq!(told(&swap().send(gate.production())), FROZEN);
+    assert_eq!(told(&swap().send_when_met(gate.production())), FROZEN);
 }
 
 #[test]
@@ -143,14 +143,14 @@ fn entries_that_nobody_has_close_money() {
         if is_lost {
             let why = "neither the store nor a journal that is known has the entries ";
             wait_until("the gap to be found", || says(&right, why));
-            assert_eq!(told(&swap().send(left.production())), FROZEN);
+            assert_eq!(told(&swap().send_when_met(left.production())), FROZEN);
         } else {
             let right = right.ready();
             await_log(&right, "the journal of another gate has these entries");
             paid(&left);
         }
         // The store is whole.
-        [before, between].iter().for_each(|call| assert_eq!(told(&call.send(left.production())), AGAIN));
+        [before, between].iter().for_each(|call| assert_eq!(told(&call.send_when_met(left.production())), AGAIN));
     }
 }
 
@@ -171,7 +171,7 @@ fn a_gap_between_entries_of_the_store_ends_no_start() {
     await_log(&right, "the journal of another gate has these entries");
     for gate in [&left, &right] {
         paid(gate);
-        calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
+        calls.iter().for_each(|call| assert_eq!(told(&call.send_when_met(gate.production())), AGAIN));
     }
 }
 
@@ -241,7 +241,7 @@ fn rebuilt_with_one_that_was_opened(upstream: &Upstream, redis: &Redis, start: i
     let [left, right] = start([away, stopped]);
     for gate in [&left, &right] {
         are_known(gate, &calls);
-        assert_eq!(told(&swap().send(gate.production())), FROZEN);
+        assert_eq!(told(&swap().send_when_met(gate.production())), FROZEN);
     }
     assert_eq!(upstream.seen().len(), calls.len());
     assert_eq!(lift(&right, json!("restored")).json()["changed"], true);

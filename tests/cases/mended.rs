@@ -129,7 +129,7 @@ fn the_list_of_windows_that_somebody_removed_is_mended() {
     }
     // Nothing else is done: no payment depends on the list.
     assert_eq!(gates.iter().map(contradictions).collect::<Vec<_>>(), [0, 0]);
-    assert_eq!(told(&paid[0].0.send(gates[1].production())), "200 - executed again");
+    assert_eq!(told(&paid[0].0.send_when_met(gates[1].production())), "200 - executed again");
     assert_eq!(told(&swap().send(gates[1].production())), "200 - executed");
 }
 

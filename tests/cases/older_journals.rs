@@ -39,13 +39,13 @@ fn is_closed_until_people_open(gate: Gate, upstream: &Upstream, forgotten: &Call
     let closed = |gate: &Gate| {
         wait_until("money to be closed", || told(&swap().send(gate.production())) == FROZEN);
         await_log(gate, why);
-        assert_eq!(told(&forgotten.send(gate.production())), FROZEN);
+        assert_eq!(told(&forgotten.send_when_met(gate.production())), FROZEN);
     };
     closed(&gate);
     // It stays so, whatever the gate wrote since.
     let gate = gate.kill().start();
     wait_until("money to be closed", || told(&swap().send(gate.production())) == FROZEN);
-    assert_eq!(told(&forgotten.send(gate.production())), FROZEN);
+    assert_eq!(told(&forgotten.send_when_met(gate.production())), FROZEN);
     assert_eq!(upstream.posts(), before);
     assert_eq!(console::lift(&gate, json!("restored")).status, 200);
     paid(&gate);
@@ -105,7 +105,7 @@ fn a_store_without_its_journal_closes_money() {
     let gate = stopped.start();
     wait_until("money to be closed", || told(&swap().send(gate.production())) == FROZEN);
     await_log(&gate, "the journal was cut, or is an older copy: it is empty");
-    assert_eq!(told(&known.send(gate.production())), AGAIN);
+    assert_eq!(told(&known.send_when_met(gate.production())), AGAIN);
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn an_old_copy_of_the_journal_beside_an_embedded_store_opens_nothing() {
     // It stays so, and what the copy has is known.
     let gate = gate.end().start();
     assert_eq!(told(&since.send(gate.production())), FORGOTTEN);
-    assert_eq!(told(&before.send(gate.production())), AGAIN);
+    assert_eq!(told(&before.send_when_met(gate.production())), AGAIN);
     assert_eq!(upstream.seen().len(), 2);
 }
 
@@ -114,7 +114,7 @@ fn a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store() {
     fs::rename(stopped.path("sluice-audit"), stopped.path("lost")).unwrap();
     let gate = stopped.start();
     wait_until("money to be closed", || told(&swap().send(gate.production())) == FORGOTTEN);
-    assert_eq!(told(&before.send(gate.production())), AGAIN);
+    assert_eq!(told(&before.send_when_met(gate.production())), AGAIN);
     redis.ask(&["FLUSHALL"]);
     wait_until("the store to be rebuilt", || says(&gate, "the journal begins behind number"));
     wait_until("nobody to know it", || told(&before.send(gate.production())) == FORGOTTEN);
@@ -340,8 +340,8 @@ fn limits_count_on_after_the_redis_was_emptied() {
     let rules = allow("op = \"createSwap\"") + &limit("hundred", hundred);
     let [left, right] = ["left", "right"]
         .map(|node| setup(&upstream, &redis.url(), node).file("policies/everything.toml", &rules).start());
-    assert_eq!(told(&swap_of("a", "60").send(left.production())), EXECUTED);
-    assert_eq!(told(&swap_of("b", "30").send(right.production())), EXECUTED);
+    assert_eq!(told(&swap_of("a", "60").send_when_met(left.production())), EXECUTED);
+    assert_eq!(told(&swap_of("b", "30").send_when_met(right.production())), EXECUTED);
     redis.ask(&["FLUSHALL"]);
     for (gate, amount) in [(&left, "10.01"), (&right, "11")] {
         wait_until("the limit to be known", || {
@@ -369,13 +369,13 @@ fn a_gate_that_comes_later_with_a_fuller_journal_brings_all_that_it_knows() {
     let rules = allow("op = \"createSwap\"") + &limit("hundred", hundred);
     let [left, right, third] = listed_with(&upstream, &redis, &rules).map(Setup::start);
     let calls = [swap_of("of-left", "30"), swap_of("of-right", "30"), swap_of("of-third", "30")];
-    assert_eq!(told(&calls[0].send(left.production())), EXECUTED);
+    assert_eq!(told(&calls[0].send_when_met(left.production())), EXECUTED);
     have_all(&redis, &["left"]);
     let left = left.kill();
-    assert_eq!(told(&calls[1].send(right.production())), EXECUTED);
+    assert_eq!(told(&calls[1].send_when_met(right.production())), EXECUTED);
     have_all(&redis, &["right"]);
     let right = right.kill();
-    assert_eq!(told(&calls[2].send(third.production())), EXECUTED);
+    assert_eq!(told(&calls[2].send_when_met(third.production())), EXECUTED);
     have_all(&redis, &["third"]);
     let third = third.kill();
     redis.ask(&["FLUSHALL"]);

@@ -125,12 +125,12 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
         // Otherwise the next loss takes the closing with it, and what others know beside it.
         let in_journal = || journal_of(&left).matches("\"what\":\"rebuilt\"").count();
         wait_until("its journal to say so", || in_journal() == Environment::ALL.len());
-        assert_eq!(told(&last.send(left.production())), FROZEN);
+        assert_eq!(told(&last.send_when_met(left.production())), FROZEN);
         let sent = upstream.seen().len();
         let (code, text) = retire(&gone, &left, &copy);
         if is_more_known {
             assert!(code == 3 && text.contains("`right` came with a copy of its audit folder"), "{code}: {text}");
-            assert_eq!(told(&swap().send(left.production())), FROZEN);
+            assert_eq!(told(&swap().send_when_met(left.production())), FROZEN);
             wait_until("what the copy has to be known", || told(&last.send(left.production())) == AGAIN);
             assert_eq!(upstream.seen().len(), sent);
             continue;
@@ -230,7 +230,7 @@ fn a_journal_that_begins_in_the_middle_and_reaches_further_forgets_no_claim() {
     let (code, text) = retire(&gone(&copy), &left, &copy);
     assert!(code == 3 && text.contains("came with a journal that begins behind number"), "{code}: {text}");
     calls.iter().for_each(|call| is_again(call, &left));
-    assert_eq!(told(&swap().send(left.production())), FROZEN);
+    assert_eq!(told(&swap().send_when_met(left.production())), FROZEN);
     // The next loss keeps it closed, and forgets none of it.
     wait_until("its journal to have it", || journal_of(&left).contains("\"what\":\"remembered\""));
     redis.ask(&["FLUSHALL"]);
@@ -251,7 +251,7 @@ fn a_journal_that_begins_in_the_middle_and_comes_alone_gives_way_to_the_one_that
     for gate in [&left, &right] {
         calls.iter().for_each(|call| is_again(call, gate));
     }
-    assert_eq!(told(&swap().send(left.production())), FROZEN);
+    assert_eq!(told(&swap().send_when_met(left.production())), FROZEN);
     all_have_it(&redis);
     redis.ask(&["FLUSHALL"]);
     calls.iter().for_each(|call| is_again(call, &left));

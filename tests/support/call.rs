@@ -97,7 +97,8 @@ impl Call {
         self.over(&mut Caller::connect(address))
     }
 
-    /// Sends it until the gate has met its store: one that has just started may not have.
+    /// Sends it until the gate has its store: one that has just started may not have met it, and one of which the store lost
+    /// something reads on first.
     pub fn send_when_met(&self, address: SocketAddr) -> Answer {
         let mut answer = self.send(address);
         wait_until("the store to be there", || {
