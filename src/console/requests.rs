@@ -18,7 +18,7 @@ use crate::node::operate;
 use crate::node::operate::{Resolution, Resolved, Unresolved};
 use crate::node::sign_act::SaidWord;
 use crate::people::signed_act::PersonAct;
-use crate::stations::claim::{Claim, ClaimState, JointWord, RecordMismatch, ResolveRefusal};
+use crate::stations::claim::{Claim, ClaimState, JointWord, Owner, RecordMismatch, ResolveRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -65,6 +65,10 @@ async fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim
     let mut request = render::request(key, record, claim);
     if let Some(members) = request.as_object_mut() {
         members.extend(sent_in_words(&inside.in_force.now(), key.environment, claim));
+        let said = inside.node.said_executed(key).await?.first().map(Owner::to_string);
+        if said.is_some() || matches!(claim.state, ClaimState::Unknown { .. }) {
+            members.insert("saidExecuted".to_owned(), json!(said));
+        }
     }
     if let (Some(members), ClaimState::Unknown { said_absent, said_abandoned, .. }) =
         (request.as_object_mut(), &claim.state)
@@ -74,8 +78,6 @@ async fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim
         let is_found_by =
             reconcile.filter(|_| claim.request_id.is_some()).map(|reconcile| reconcile.operation.as_str());
         members.insert("lookup".to_owned(), json!(is_found_by));
-        let shown = operate::said_executed(&inside.node, key, claim).await?;
-        members.insert("saidExecuted".to_owned(), json!(shown.map(|shown| shown.by.to_string())));
         for (name, said) in [("saidAbsent", said_absent), ("saidAbandoned", said_abandoned)] {
             let standing = match said {
                 Some(said) if said.stands(inside.node.time().await?) => Some(said.by.to_string()),
@@ -111,7 +113,7 @@ pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply 
         Ok(Resolved::Executed) => ok_json(200, &json!({ "state": "executed", "missing": 0 })),
         Ok(Resolved::Absent) => ok_json(200, &json!({ "state": "absent", "missing": 0 })),
         Ok(Resolved::Abandoned) => ok_json(200, &json!({ "state": "abandoned", "missing": 0 })),
-        Ok(Resolved::SaidOnce) => ok_json(202, &json!({ "state": "unknown", "missing": 1 })),
+        Ok(Resolved::SaidOnce(state)) => ok_json(202, &json!({ "state": state, "missing": 1 })),
         Err(why) => not_resolved(inside, asked, &why).await,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `absence` | the claim of a call that may be sent again |
 //! | `submit` | carries a write from its checked head to its answer |
 //! | `read` | carries a read: sends it, or prepares it for the engine to stream |
 //! | `release` | sends what people have approved |
@@ -13,6 +14,7 @@
 //! | `sent_credential` | the gate's own credential, which no answer may repeat |
 //! | `egress` | the one door out: every byte to upstream passes here |
 
+mod absence;
 mod egress;
 pub mod follow;
 mod foreign_payment;

@@ -8,11 +8,12 @@ use http::HeaderMap;
 use http::header::HeaderName;
 
 use super::Egress;
+use super::absence::Absence;
 use super::judge::SentCall;
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Operation;
-use crate::ledger::{Number, Record, RecordKey, StoreTime, Versioned};
+use crate::ledger::Versioned;
 use crate::node::freezes::standing;
 use crate::node::holds::key;
 use crate::node::{Attempt, Node, NotBegun, OpenAttempt, Withdrawn};
@@ -21,7 +22,7 @@ use crate::policy::{Effect, Policies};
 use crate::ports::{LateAnswer, SendResult};
 use crate::stations::admit::Admitted;
 use crate::stations::check::{CallName, CheckFailure, CheckRefusal, Intent, check};
-use crate::stations::claim::{self, AttemptSource, Claim, ClaimState, ClaimStatus, Earlier, Freeze, Owner, Settlement};
+use crate::stations::claim::{AttemptSource, Claim, ClaimStatus, Earlier, Freeze, Owner, Settlement};
 use crate::stations::decide::{Decision, Grounds, decide};
 use crate::stations::forward::clear;
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
@@ -229,9 +230,10 @@ async fn decided(
             }
             Err(Withdrawn { why: NotBegun::Claimed(record, now), intent: Some(back) }) => {
                 // The call was not executed, as upstream or two people said: it is decided on by today's rules, and may be sent again.
-                match Absence::of(&back, &record) {
-                    Some(absence) => again = Some(absence),
-                    None => return Err((NotBegun::Claimed(record, now), earlier)),
+                match Absence::of(node, &back, &record).await {
+                    Ok(Some(absence)) => again = Some(absence),
+                    Ok(None) => return Err((NotBegun::Claimed(record, now), earlier)),
+                    Err(_) => return Err((NotBegun::StoreAway, earlier)),
                 }
                 intent = back;
             }
@@ -250,32 +252,6 @@ async fn decided(
     }
     tracing::error!(%environment, "the facts that decisions assumed changed again and again");
     Err((NotBegun::StoreAway, Earlier::None))
-}
-
-/// The claim of a call that may be sent again.
-struct Absence {
-    key: RecordKey,
-    version: Number,
-    at: StoreTime,
-    claim: Claim,
-}
-
-impl Absence {
-    /// Only the same call by the same owner may be sent again.
-    fn of(intent: &Intent, record: &Record) -> Option<Absence> {
-        let claim = claim::whole(record)?;
-        let is_its_own = claim.owner == Owner::of(intent.caller()) && claim.fingerprint == intent.fingerprint();
-        (claim.state == ClaimState::Absent && is_its_own).then(|| Absence {
-            key: intent.name().key,
-            version: record.version,
-            at: record.at,
-            claim,
-        })
-    }
-
-    fn versioned(&self) -> Versioned<'_, Claim> {
-        Versioned { key: &self.key, version: self.version, at: self.at, value: &self.claim }
-    }
 }
 
 /// The parts that committing a decision needs.

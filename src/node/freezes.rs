@@ -10,7 +10,7 @@ use super::sign_act::{SaidWord, UnsignedAct};
 use super::store_time::correction_of;
 use crate::base::ids::Environment;
 use crate::ledger::{Content, Index, Step, StoreFault, StoreTime};
-use crate::people::joint_act::{JointAct, JointStep, PersonWord, first_person};
+use crate::people::joint_act::{JointAct, JointStep, PersonWord, waiting_people};
 use crate::people::signed_act::{ActTerms, PersonAct};
 use crate::policy::Policies;
 use crate::stations::claim::{self, ClockCorrection, Forgotten, Freeze, Frozen, OpenedBeginning, Owner};
@@ -71,8 +71,9 @@ pub async fn standing(
         Content::Spent => Frozen::default(),
     };
     let act = JointAct::lift(environment, &freeze, record.version);
-    let said_unfrozen = node.store.read(act.key()).await?.0.as_ref().and_then(first_person);
-    let said_unfrozen = said_unfrozen.filter(|person| !is_of(node, &freeze, person));
+    let (words, now) = node.store.read(act.key()).await?;
+    let people = waiting_people(words.as_ref(), now);
+    let said_unfrozen = people.into_iter().find(|person| !is_of(node, &freeze, person));
     Ok(Some(StandingFreeze { environment, freeze, at: record.at, told, said_unfrozen }))
 }
 
@@ -211,12 +212,14 @@ pub async fn unfreeze(
             let (act, signing) = (joint.act.clone(), policies.rules.signing.as_ref());
             let terms = ActTerms { environment, act: &act, signing };
             let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
-            let (before, _) = node.store.read(joint.key()).await?;
+            let (before, now) = node.store.read(joint.key()).await?;
+            let before = (before.as_ref(), now);
             let guards = [Step::Version { key, version }].into_iter().chain(guard.clone()).chain(used.clone());
             let word = PersonWord { person, reason, signed };
             // A gate with another configuration may have taken it.
-            let own_word = before.as_ref().and_then(first_person).filter(|first| is_of(node, what, first));
-            match joint.not_counting(own_word).say(before.as_ref(), word, terms, guards.collect(), &node.id) {
+            let people = waiting_people(before.0, now);
+            let own_words = people.into_iter().filter(|person| is_of(node, what, person)).collect();
+            match joint.not_counting(own_words).say(before, word, terms, guards.collect(), &node.id) {
                 JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
                 JointStep::First(commit) => {
                     if node.commit_act(person, commit).await?.is_some() {

@@ -12,36 +12,18 @@ use super::sign_act::{SaidWord, UnsignedAct};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::ledger::{Commit, Index, Kind, Number, Record, RecordKey, Step, StoreFault, Versioned};
-use crate::people::joint_act::{FirstSignature, JointAct, JointStep, PersonWord, attempt_key, first_person};
+use crate::ledger::{Commit, Index, Kind, Record, RecordKey, Step, StoreFault, Versioned};
+use crate::people::joint_act::{
+    FirstSignature, JointAct, JointStep, PersonWord, attempt_key, executed_key, taken_back, waiting_people,
+};
 use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
-use crate::policy::{Policies, SignableAct};
+use crate::policy::Policies;
 use crate::stations::claim::{
-    self, Claim, ClaimState, JointWord, Owner, RecordMismatch, ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
+    self, Claim, ClaimState, JointWord, RecordMismatch, ResolveRefusal, SentRequest, StoredAnswer, is_record_of,
 };
 
 /// The most claims of a state that are sorted for a list.
 const MAX_CLAIMS: usize = 10_000;
-
-/// The first of two words that a call was executed, as it stands.
-#[derive(Debug)]
-pub struct ShownWord {
-    key: RecordKey,
-    version: Number,
-    pub by: Owner,
-}
-
-/// Returns the first of two people who showed that a call in doubt was executed.
-pub async fn said_executed(node: &Node, key: &RecordKey, claim: &Claim) -> Result<Option<ShownWord>, StoreFault> {
-    for past in claim.attempts.iter().rev() {
-        let key = attempt_key(SignableAct::Executed, key, past.number);
-        let (first, _) = node.store.read(&key).await?;
-        if let Some((by, version)) = first.and_then(|first| Some((first_person(&first)?, first.version))) {
-            return Ok(Some(ShownWord { key, version, by }));
-        }
-    }
-    Ok(None)
-}
 
 /// Whether an act takes two people there. The sandbox holds nothing of value.
 pub(super) fn takes_two(environment: Environment) -> bool {
@@ -97,8 +79,8 @@ pub enum Resolution<'w> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
     Executed,
-    /// A second person must confirm it.
-    SaidOnce,
+    /// A second person must confirm it; until then the call is in this state.
+    SaidOnce(&'static str),
     /// Two people have said so: the caller may send it again.
     Absent,
     /// Two people have said so: it is never sent again.
@@ -191,17 +173,20 @@ async fn say_jointly(
     let now = node.time().await?;
     let past = here.value.in_doubt().ok_or(Unresolved::NotInDoubt(here.value.state.as_str()))?;
     let news = node.sender_news(environment, &past.sender).await?;
-    let taken_back = match said_executed(node, here.key, here.value).await? {
-        Some(shown) if shown.by.is_same_person(person) => Some(Step::Delete { key: shown.key, version: shown.version }),
-        Some(shown) => return Err(Unresolved::Refused(ResolveRefusal::SaidExecuted(shown.by))),
-        None => None,
-    };
+    let executed = executed_key(here.key);
+    let (words, read_at) = node.store.read(&executed).await?;
+    let people = waiting_people(words.as_ref(), read_at);
+    if let Some(other) = people.iter().find(|one| !one.is_same_person(person)) {
+        return Err(Unresolved::Refused(ResolveRefusal::SaidExecuted(other.clone())));
+    }
+    let taken_back = words.filter(|_| !people.is_empty()).map(|words| taken_back(executed, &words, read_at, person));
     let act = PersonAct::on_attempt(word, here.key, past.number);
     let terms = ActTerms { environment, act: &act, signing: policies.rules.signing.as_ref() };
     let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
     let first_key = attempt_key(act.kind(), here.key, past.number);
-    let (before, _) = node.store.read(&first_key).await?;
-    let first = FirstSignature::read(first_key, before.as_ref(), terms);
+    let (before, read_at) = node.store.read(&first_key).await?;
+    let before = (before.as_ref(), read_at);
+    let first = FirstSignature::read(first_key, before, terms);
     let mut claim = here.value.clone();
     if terms.must_be_signed() {
         // A first word counts by its signature alone.
@@ -210,12 +195,12 @@ async fn say_jointly(
     let here = Versioned { value: &claim, ..here };
     let (mut commit, next) = claim::say_jointly(here, word, (person, reason), (now, &news), &node.id, &node.terms)
         .map_err(Unresolved::Refused)?;
-    let (by, step) = first.with(before.as_ref(), (person, signed), next.is_some());
+    let (by, step) = first.with(before, (person, signed), next.is_some());
     commit.steps.extend(step.into_iter().chain(used).chain(taken_back));
     let both = SignedAct::of(environment, &act, by.into_iter().map(Some));
     commit.entry = with_signatures(&commit, both.as_ref());
     let resolved = match (next, word) {
-        (None, _) => Resolved::SaidOnce,
+        (None, _) => Resolved::SaidOnce(here.value.state.as_str()),
         (Some(_), JointWord::Absent) => Resolved::Absent,
         (Some(_), JointWord::Abandoned) => Resolved::Abandoned,
     };
@@ -252,11 +237,11 @@ async fn say_executed(
         let (act, signing) = (joint.act.clone(), policies.rules.signing.as_ref());
         let terms = ActTerms { environment: key.environment, act: &act, signing };
         let (signed, used) = sign_act::take(node, terms, policies.version(), said).await?;
-        let (before, _) = node.store.read(joint.key()).await?;
+        let (before, now) = node.store.read(joint.key()).await?;
         let as_it_stands = || Step::Version { key: key.clone(), version: here.version };
         let guards = vec![claim::without_words_of(here, person).unwrap_or_else(as_it_stands)];
         let word = PersonWord { person, reason, signed };
-        (joint.say(before.as_ref(), word, terms, guards, &node.id), used)
+        (joint.say((before.as_ref(), now), word, terms, guards, &node.id), used)
     } else {
         (JointStep::Second { first: person.clone(), signed: None, steps: Vec::new() }, Vec::new())
     };
@@ -264,7 +249,7 @@ async fn say_executed(
         JointStep::SaidAlready => Err(Unresolved::Refused(ResolveRefusal::SaidAlready)),
         JointStep::First(mut commit) => {
             commit.steps.extend(used);
-            Ok((commit, Resolved::SaidOnce))
+            Ok((commit, Resolved::SaidOnce(claim.state.as_str())))
         }
         JointStep::Second { first, signed, steps } => {
             let mut people = vec![first.to_string(), person.to_string()];
@@ -285,7 +270,7 @@ async fn say_executed(
 fn word_of(resolved: Resolved) -> &'static str {
     match resolved {
         Resolved::Executed => "said-executed",
-        Resolved::SaidOnce => "said-once",
+        Resolved::SaidOnce(_) => "said-once",
         Resolved::Absent => "shown-absent",
         Resolved::Abandoned => "abandoned",
     }

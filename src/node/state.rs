@@ -33,6 +33,7 @@ use crate::ledger::{
     Commit, CommitError, Content, JournalId, NodeId, Outstanding, Receipt, Record, RecordKey, Step, StoreFault,
     StoreTime,
 };
+use crate::people::joint_act::{executed_key, waiting_people};
 use crate::ports::{AuditFault, AuditSink, Clock, Store};
 use crate::stations::check::{CallName, Intent, RequestIdPrefixes};
 use crate::stations::claim::{
@@ -240,11 +241,22 @@ impl Node {
         if self.store.leans_on_journal() && self.audit.highest(named.key.environment) < record.version {
             self.store.flush().await.inspect_err(|fault| self.told_of(fault))?;
         }
-        claim::status_for(record, asker, named.fingerprint, now).map_err(|unreadable| {
+        let status = claim::status_for(record, asker, named.fingerprint, now).map_err(|unreadable| {
             let fault = self.unreadable(&unreadable);
             self.told_of(&fault);
             fault
+        })?;
+        Ok(match status {
+            // Somebody has shown that it was executed after all.
+            ClaimStatus::Absent(_) if !self.said_executed(&named.key).await?.is_empty() => ClaimStatus::InDoubt,
+            status => status,
         })
+    }
+
+    /// Returns who showed that a call was executed, while a second person must show the same.
+    pub async fn said_executed(&self, key: &RecordKey) -> Result<Vec<Owner>, StoreFault> {
+        let (words, now) = self.store.read(&executed_key(key)).await?;
+        Ok(waiting_people(words.as_ref(), now))
     }
 
     /// Reads a claim and its record; `None` where there is none, or only its tombstone.

@@ -2,16 +2,18 @@
 //!
 //! A Redis that was put back to where this gate's journal ends looks whole to it, whatever another gate paid since. So it
 //! waits for each gate of which it cannot know that it ended before, or in order. Then money is closed until that one
-//! comes, or people open it, as behind a rebuild without that gate's journal.
+//! comes, or people open it, as behind a rebuild without that gate's journal. Where its own journal is a copy, it may have
+//! been put back together with the Redis, so that people open money.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::Node;
 use super::heard_before::HeardBeforeStart;
 use super::membership::{BEAT, Membership, POLL_INTERVAL};
-use super::node_facts::{NodeFacts, stated_lately};
+use super::node_facts::{NodeFacts, came_with, stated_lately};
 use super::retry::Retry;
 use super::what_was_before::WAITS_FOR_GATES;
 use crate::adapters::audit::{LastHeard, LastStated};
@@ -93,6 +95,9 @@ impl Membership {
             loop {
                 let heard = self.store.roll(*environment).await?;
                 if heard.verdict == HeartbeatVerdict::Well && heard.lost.is_none() {
+                    if self.may_be_put_back(node, *environment, &heard) {
+                        close_for_copy(node, *environment).await?;
+                    }
                     let unheard = self.unheard(node, *environment, &heard).await?;
                     let began = self.heard_before.start.get().map_or(Duration::ZERO, |start| start.began);
                     if unheard.is_empty() || self.are_awaited(node, *environment, &unheard).await? {
@@ -112,6 +117,14 @@ impl Membership {
         Ok(())
     }
 
+    /// Whether the Redis may have been put back together with the audit folder: that is a copy, and no gate had the Redis
+    /// meanwhile.
+    fn may_be_put_back(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> bool {
+        let holds_something = node.audit.highest(environment).as_u64() > 0;
+        let mut others = heard.members.iter().filter(|member| member.node != node.id);
+        holds_something && self.is_copy.load(Ordering::Acquire) && !others.any(|member| has_the_store(heard, member))
+    }
+
     /// Returns the gates that may have done something after this one ended which this store lacks.
     async fn unheard(
         &self,
@@ -123,11 +136,7 @@ impl Membership {
         let Some(last) = start.and_then(|start| start.heard.get(&environment)) else { return Ok(BTreeSet::new()) };
         let others = || heard.members.iter().filter(|member| member.node != node.id);
         // One that had the store while this gate was away would miss what it did there itself, and looked at its own start.
-        let has_the_store = |member: &Member| {
-            let well_at = stated_lately(heard, member).and_then(|facts| facts.well_at);
-            well_at.is_some_and(|at| heard.at.since(at) < RAN_WITHIN)
-        };
-        if others().any(has_the_store) {
+        if others().any(|member| has_the_store(heard, member)) {
             return Ok(BTreeSet::new());
         }
         let gone = node.gone(environment).await?;
@@ -199,6 +208,37 @@ impl Membership {
             retry.conflict().await?;
         }
     }
+}
+
+/// Closes money until people open it: what this gate or another one did after the copy was made may be forgotten.
+async fn close_for_copy(node: &Node, environment: Environment) -> Result<(), StoreFault> {
+    let why = "a copy of its audit folder: whether it and the Redis are the newest is not known";
+    let (key, why) = (Freeze::Restored.key(environment), came_with(&node.id, why));
+    let mut retry = Retry::default();
+    loop {
+        let (record, _) = node.store.read(&key).await?;
+        let (before, forgotten) = Forgotten::of_record(record);
+        if before.is_some() && forgotten.by_person && forgotten.reasons.contains(&why) {
+            return Ok(());
+        }
+        let commit = claim::closed_for_gap(environment, before, forgotten, &why, &node.id);
+        if node.commit(commit).await?.is_some() {
+            tracing::error!(
+                %environment,
+                why,
+                "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
+                 `sluice unfreeze --restored --environment ENVIRONMENT --reason TEXT`"
+            );
+            return Ok(());
+        }
+        retry.conflict().await?;
+    }
+}
+
+/// Whether a gate runs that had the store lately.
+fn has_the_store(heard: &HeartbeatReply, member: &Member) -> bool {
+    let well_at = stated_lately(heard, member).and_then(|facts| facts.well_at);
+    well_at.is_some_and(|at| heard.at.since(at) < RAN_WITHIN)
 }
 
 /// Whether a gate that is not heard ended before this one did, or in order. `facts` are the last ones that it stated; `stated`

@@ -1,8 +1,9 @@
 //! Acts that take two people in production: lifting a freeze, and showing that a call was executed.
 //!
-//! The first person's word is a record of its own, which names exactly one act: a certain freeze, or an attempt and the
-//! record that shows it. Where the freeze changes, or another record is shown, it counts for nothing, nor does a word
-//! that is not signed where the set in force wants it signed. It lasts for a day.
+//! The words that wait for a second one are a record of their own, with the latest word of each person. Each names exactly
+//! one act: a certain freeze, or an attempt and the record that shows it. Where the freeze changes, or another record is
+//! shown, it does not count, nor does a word that is not signed where the set in force wants it signed. It lasts for a day,
+//! and nobody but its person takes it back.
 
 use std::time::Duration;
 
@@ -13,20 +14,69 @@ use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::json;
-use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step};
+use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
 use crate::policy::SignableAct;
 use crate::stations::claim::{Freeze, Owner, WORD_LASTS};
 
-/// The format of its record. No other is read.
-const FORMAT: u64 = 2;
+/// The format of the record. No other is read.
+const FORMAT: u64 = 3;
 
-/// The stored form of the first person's word.
-#[derive(Debug, Serialize, Deserialize)]
+/// The stored form of the words that wait.
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FirstWordRecord {
+struct WaitingWords {
+    words: Vec<WaitingWord>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WaitingWord {
     by: Owner,
-    shown: Option<Fingerprint>,
+    shown: Option<ShownAttempt>,
     signed: Option<SignedWord>,
+    /// The store's time at which it was said.
+    #[serde(rename = "saidMicros")]
+    said: StoreTime,
+}
+
+/// An attempt, and the digest of the record that shows that it was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShownAttempt {
+    attempt: Number,
+    record: Fingerprint,
+}
+
+impl WaitingWords {
+    /// Reads those that still wait at this time. An unreadable record has none.
+    fn read(record: Option<&Record>, now: StoreTime) -> WaitingWords {
+        let mut read = match record.map(|record| &record.content) {
+            Some(Content::Whole(bytes)) => json::from_record::<WaitingWords>(bytes, FORMAT).unwrap_or_default(),
+            _ => WaitingWords::default(),
+        };
+        read.words.retain(|word| now.since(word.said) < WORD_LASTS);
+        read
+    }
+
+    fn without(mut self, person: &Owner) -> WaitingWords {
+        self.words.retain(|word| !word.by.is_same_person(person));
+        self
+    }
+
+    fn and(mut self, word: WaitingWord) -> WaitingWords {
+        self.words.push(word);
+        self
+    }
+
+    /// Returns the step that keeps them in place of what was there.
+    fn keep(&self, key: RecordKey, before: Option<&Record>) -> Step {
+        let value = json::to_record(self, FORMAT).into();
+        let keep = Keep::For { whole: WORD_LASTS, spent: Duration::ZERO };
+        match before {
+            None => Step::Create { key, value, keep },
+            Some(record) => Step::Replace { key, version: record.version, value, keep },
+        }
+    }
 }
 
 /// What a person says, with the signature if there is one.
@@ -43,8 +93,8 @@ pub struct JointAct {
     key: RecordKey,
     pub act: PersonAct,
     entry: Entry,
-    /// A person whose word counts for nothing.
-    barred: Option<Owner>,
+    /// People whose words do not count.
+    barred: Vec<Owner>,
 }
 
 /// What a person's word does.
@@ -64,66 +114,74 @@ impl JointAct {
         let name = format!("unfreeze/{}/{}", version.as_u64(), freeze.name());
         let entry = Entry::of(EntryKind::SaidUnfrozen).with("freeze", freeze.name());
         let act = PersonAct::Unfreezing { freeze: freeze.name(), version };
-        JointAct { key: RecordKey { environment, kind: Kind::Agreement, name }, act, entry, barred: None }
+        JointAct { key: RecordKey { environment, kind: Kind::Agreement, name }, act, entry, barred: Vec::new() }
     }
 
     /// The act of showing upstream's record of an attempt. `entry` names the call.
     pub fn show(claim: &RecordKey, attempt: Number, shown: &[u8], entry: Entry) -> JointAct {
-        let key = attempt_key(SignableAct::Executed, claim, attempt);
         let act = PersonAct::Executed { claim: claim.name.clone(), attempt, record: Fingerprint::of(&[shown]) };
-        JointAct { key, act, entry, barred: None }
+        JointAct { key: executed_key(claim), act, entry, barred: Vec::new() }
     }
 
     pub fn key(&self) -> &RecordKey {
         &self.key
     }
 
-    /// The act, where a word of this person counts for nothing.
+    /// The act, where words of these people do not count.
     #[must_use]
-    pub fn not_counting(self, person: Option<Owner>) -> JointAct {
-        JointAct { barred: person, ..self }
+    pub fn not_counting(self, people: Vec<Owner>) -> JointAct {
+        JointAct { barred: people, ..self }
     }
 
-    /// Adds a person's word to the one before, if there is one that counts. `guards` are of the first word's own commit.
+    /// Adds a person's word to one before, if there is one that counts, as the record with them was at this time. `guards`
+    /// are of the first word's own commit.
     pub fn say(
         self,
-        before: Option<&Record>,
+        (before, now): (Option<&Record>, StoreTime),
         word: PersonWord<'_>,
         terms: ActTerms<'_>,
         guards: Vec<Step>,
         node: &NodeId,
     ) -> JointStep {
-        let shown = self.shown();
-        let first = before.and_then(first_word).filter(|first| first.shown == shown);
-        let first = first.filter(|first| self.barred.as_ref() != Some(&first.by));
-        let first = first.filter(|first| terms.counts(&first.by, first.signed.as_ref()));
-        let (key, mut steps, environment) = (self.key, guards, terms.environment);
+        let (shown, waiting) = (self.shown(), WaitingWords::read(before, now));
+        let counts = |word: &&WaitingWord| {
+            word.shown == shown && !self.barred.contains(&word.by) && terms.counts(&word.by, word.signed.as_ref())
+        };
         let PersonWord { person, reason, signed } = word;
-        match (first, before) {
-            (Some(first), _) if first.by.is_same_person(person) => JointStep::SaidAlready,
+        let (own, of_others): (Vec<_>, Vec<_>) =
+            waiting.words.iter().filter(counts).cloned().partition(|word| word.by.is_same_person(person));
+        let (key, mut steps, environment) = (self.key, guards, terms.environment);
+        match (of_others.into_iter().next(), before) {
             (Some(first), Some(record)) => {
                 let steps = vec![Step::Delete { key, version: record.version }];
                 let signed = SignedAct::of(environment, terms.act, [first.signed, signed]);
                 JointStep::Second { first: first.by, signed, steps }
             }
+            _ if !own.is_empty() => JointStep::SaidAlready,
             (_, before) => {
                 let mut entry = self.entry.with("saidBy", vec![person.to_string()]).with("reason", reason);
                 if let Some(signed) = SignedAct::of(environment, terms.act, [signed.clone()]) {
                     entry = entry.with("signed", signed);
                 }
-                steps.push(keep(key, before, &FirstWordRecord { by: person.clone(), shown, signed }));
+                let word = WaitingWord { by: person.clone(), shown, signed, said: now };
+                steps.push(waiting.without(person).and(word).keep(key, before));
                 JointStep::First(Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() })
             }
         }
     }
 
-    /// Returns the digest of the record that was shown.
-    fn shown(&self) -> Option<Fingerprint> {
+    fn shown(&self) -> Option<ShownAttempt> {
         match &self.act {
-            PersonAct::Executed { record, .. } => Some(*record),
+            PersonAct::Executed { attempt, record, .. } => Some(ShownAttempt { attempt: *attempt, record: *record }),
             _ => None,
         }
     }
+}
+
+/// Returns the key of the words that a call was executed.
+pub fn executed_key(claim: &RecordKey) -> RecordKey {
+    let name = format!("{}/{}", SignableAct::Executed, claim.name);
+    RecordKey { environment: claim.environment, kind: Kind::Agreement, name }
 }
 
 /// Returns the key of the first word on an attempt.
@@ -140,10 +198,10 @@ pub struct FirstSignature {
 }
 
 impl FirstSignature {
-    /// Reads its record. A signature that does not count is none.
-    pub fn read(key: RecordKey, record: Option<&Record>, terms: ActTerms<'_>) -> FirstSignature {
+    /// Reads its record, as it was at this time. A signature that does not count is none.
+    pub fn read(key: RecordKey, (record, now): (Option<&Record>, StoreTime), terms: ActTerms<'_>) -> FirstSignature {
         let before = record.and_then(|record| {
-            let FirstWordRecord { by, signed, .. } = first_word(record)?;
+            let WaitingWord { by, signed, .. } = WaitingWords::read(Some(record), now).words.pop()?;
             let signed = signed.filter(|signed| signed.person == by && terms.verify(signed).is_ok())?;
             Some((record.version, by, signed))
         });
@@ -159,7 +217,7 @@ impl FirstSignature {
     /// record away. Returns the signatures that the entry has.
     pub fn with(
         self,
-        record: Option<&Record>,
+        (record, now): (Option<&Record>, StoreTime),
         (person, signed): (&Owner, Option<SignedWord>),
         is_second: bool,
     ) -> (Vec<SignedWord>, Option<Step>) {
@@ -169,32 +227,26 @@ impl FirstSignature {
                 (std::iter::once(first).chain(signed).collect(), Some(step))
             }
             (false, _, Some(signed)) => {
-                let first = FirstWordRecord { by: person.clone(), shown: None, signed: Some(signed.clone()) };
-                (vec![signed], Some(keep(self.key, record, &first)))
+                let first = WaitingWord { by: person.clone(), shown: None, signed: Some(signed.clone()), said: now };
+                (vec![signed], Some(WaitingWords::default().and(first).keep(self.key, record)))
             }
             (_, _, signed) => (signed.into_iter().collect(), None),
         }
     }
 }
 
-fn keep(key: RecordKey, before: Option<&Record>, first: &FirstWordRecord) -> Step {
-    let value = json::to_record(first, FORMAT).into();
-    let keep = Keep::For { whole: WORD_LASTS, spent: Duration::ZERO };
-    match before {
-        None => Step::Create { key, value, keep },
-        Some(record) => Step::Replace { key, version: record.version, value, keep },
+/// Returns the people whose words wait at this time, in the order in which they spoke.
+pub fn waiting_people(record: Option<&Record>, now: StoreTime) -> Vec<Owner> {
+    WaitingWords::read(record, now).words.into_iter().map(|word| word.by).collect()
+}
+
+/// Returns the step that takes a person's words back, as their record was at this time; others' stay.
+pub fn taken_back(key: RecordKey, record: &Record, now: StoreTime, person: &Owner) -> Step {
+    let left = WaitingWords::read(Some(record), now).without(person);
+    match left.words.is_empty() {
+        true => Step::Delete { key, version: record.version },
+        false => left.keep(key, Some(record)),
     }
-}
-
-/// Returns the person who said the first word, if it counts.
-pub fn first_person(record: &Record) -> Option<Owner> {
-    first_word(record).map(|first| first.by)
-}
-
-/// An unreadable or expired word counts for nobody.
-fn first_word(record: &Record) -> Option<FirstWordRecord> {
-    let Content::Whole(bytes) = &record.content else { return None };
-    json::from_record(bytes, FORMAT).ok()
 }
 
 #[cfg(test)]
@@ -206,6 +258,8 @@ mod tests {
     use crate::ledger::StoreTime;
     use crate::people::signed_act::tests::{signing, word};
 
+    const NOW: StoreTime = StoreTime::of_micros(1);
+
     fn person(subject: &str) -> Owner {
         Owner::named("people", subject)
     }
@@ -215,14 +269,14 @@ mod tests {
             Step::Create { value, .. } | Step::Replace { value, .. } => Some(value.clone()),
             _ => None,
         });
-        Record { version: Number::new(9), at: StoreTime::of_micros(1), content: Content::Whole(value.unwrap()) }
+        Record { version: Number::new(9), at: NOW, content: Content::Whole(value.unwrap()) }
     }
 
     fn say(act: JointAct, before: Option<&Record>, who: &str) -> JointStep {
         let (said, who) = (act.act.clone(), person(who));
         let terms = ActTerms { environment: Environment::Production, act: &said, signing: None };
         let word = PersonWord { person: &who, reason: "seen it", signed: None };
-        act.say(before, word, terms, Vec::new(), &NodeId::parse("gate").unwrap())
+        act.say((before, NOW), word, terms, Vec::new(), &NodeId::parse("gate").unwrap())
     }
 
     #[test]
@@ -242,7 +296,7 @@ mod tests {
         let spent = Record { content: Content::Spent, ..record.clone() };
         assert!(matches!(say(lift(7), Some(&spent), "ops-2"), JointStep::First(_)));
         // Whose freeze it is has no word.
-        let barring = lift(7).not_counting(Some(person("ops-1")));
+        let barring = lift(7).not_counting(vec![person("ops-1")]);
         assert!(matches!(say(barring, Some(&record), "ops-2"), JointStep::First(_)));
         let odd = Record { content: Content::Whole(Bytes::from_static(b"{}")), ..record };
         assert!(matches!(say(lift(7), Some(&odd), "ops-2"), JointStep::First(_)));
@@ -258,13 +312,13 @@ mod tests {
         let terms = ActTerms { environment: Environment::Production, act: &act, signing: Some(&signing) };
         let say = |before: &Record| {
             let word = PersonWord { person: &second, reason: "seen it", signed: None };
-            lift().say(Some(before), word, terms, Vec::new(), &NodeId::parse("gate").unwrap())
+            lift().say((Some(before), NOW), word, terms, Vec::new(), &NodeId::parse("gate").unwrap())
         };
         assert!(matches!(say(&stored(&unsigned)), JointStep::First(_)));
         let signed = Some(word("ops-1", &key, &act, "n", &signing));
         let said = PersonWord { person: &person("ops-1"), reason: "seen it", signed };
         let node = NodeId::parse("gate").unwrap();
-        let JointStep::First(first) = lift().say(None, said, terms, Vec::new(), &node) else {
+        let JointStep::First(first) = lift().say((None, NOW), said, terms, Vec::new(), &node) else {
             panic!("it is the first")
         };
         assert!(matches!(say(&stored(&first)), JointStep::Second { signed: Some(_), .. }));
@@ -277,13 +331,29 @@ mod tests {
         let JointStep::First(first) = say(show(b"{\"id\":1}"), None, "ops-1") else { panic!("nobody spoke before") };
         let record = stored(&first);
         assert!(matches!(say(show(b"{\"id\":1}"), Some(&record), "ops-2"), JointStep::Second { .. }));
-        // Another record is another first word, also of the same person.
-        for who in ["ops-1", "ops-2"] {
-            let JointStep::First(other) = say(show(b"{\"id\":2}"), Some(&record), who) else {
-                panic!("another record")
-            };
-            assert!(other.steps.iter().any(|step| matches!(step, Step::Replace { .. })));
+        // Another record is another first word; the word of another person stays.
+        let JointStep::First(other) = say(show(b"{\"id\":2}"), Some(&record), "ops-3") else {
+            panic!("another record")
+        };
+        let both = stored(&other);
+        assert_eq!(waiting_people(Some(&both), NOW), [person("ops-1"), person("ops-3")]);
+        for shown in [b"{\"id\":1}", b"{\"id\":2}"] {
+            assert!(matches!(say(show(shown), Some(&both), "ops-2"), JointStep::Second { .. }));
         }
-        assert_eq!(first_person(&record), Some(person("ops-1")));
+        // The same person's latest word stands alone, and only its person takes it back.
+        let JointStep::First(changed) = say(show(b"{\"id\":3}"), Some(&both), "ops-1") else {
+            panic!("another record")
+        };
+        assert_eq!(waiting_people(Some(&stored(&changed)), NOW), [person("ops-3"), person("ops-1")]);
+        let key = executed_key(&claim);
+        let Step::Replace { value, .. } = taken_back(key.clone(), &both, NOW, &person("ops-3")) else {
+            panic!("the other word stays")
+        };
+        let left = Record { content: Content::Whole(value), ..both.clone() };
+        assert_eq!(waiting_people(Some(&left), NOW), [person("ops-1")]);
+        assert!(matches!(taken_back(key, &left, NOW, &person("ops-1")), Step::Delete { .. }));
+        // Each lasts for a day.
+        let later = NOW.plus(WORD_LASTS);
+        assert_eq!(waiting_people(Some(&both), later), []);
     }
 }

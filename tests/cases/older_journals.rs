@@ -2,7 +2,7 @@
 //! twice.
 
 use std::fs::{self, OpenOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use sluice::adapters::audit::audit_files;
@@ -93,6 +93,40 @@ fn older_copies_of_store_and_journal_close_money() {
     put_back(&stopped, &FOLDERS);
     let why = "the audit folder is a copy, and whether it and the store beside it are the newest is not known";
     is_closed_until_people_open(stopped.start(), &upstream, &forgotten, why);
+}
+
+/// `cp` and other programs write over the files that are there, which keep their inodes.
+#[test]
+fn older_folders_that_are_put_back_over_the_newer_ones_close_money() {
+    for ends_in_order in [true, false] {
+        let upstream = Upstream::start();
+        let gate = setup(&upstream).start().ready();
+        paid(&gate);
+        let mark = || fs::read(gate.path("sluice-audit").join("audit-node-1.original")).unwrap();
+        keep_copies(&gate);
+        let (before, forgotten) = (mark(), paid(&gate));
+        wait_until("the folder to differ from its backup", || ends_in_order || mark() != before);
+        let stopped = if ends_in_order { gate.end() } else { gate.kill() };
+        FOLDERS.iter().for_each(|folder| write_over(&stopped.path(&format!("copied/{folder}")), &stopped.path(folder)));
+        let why = "the audit folder is a copy, and whether it and the store beside it are the newest is not known";
+        is_closed_until_people_open(stopped.start(), &upstream, &forgotten, why);
+    }
+}
+
+/// Writes the files of a folder over those of another one, and removes what the first lacks.
+fn write_over(from: &Path, to: &Path) {
+    for found in fs::read_dir(to).unwrap().map(Result::unwrap) {
+        if found.file_type().unwrap().is_file() && !from.join(found.file_name()).exists() {
+            fs::remove_file(found.path()).unwrap();
+        }
+    }
+    for found in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let there = to.join(found.file_name());
+        match found.file_type().unwrap().is_dir() {
+            true => write_over(&found.path(), &there),
+            false => drop(fs::copy(found.path(), there).unwrap()),
+        }
+    }
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::claims::{swap, told};
-use super::console::{ask, console, operator};
+use super::console::{ask, console, lift, operator};
 use super::nodes::{CLOSED, all_have_it, await_log, outlives, paid, says, setup};
 use crate::support::clock::wait_until;
-use crate::support::{Call, Gate, Redis, Setup, Upstream};
+use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
 
 const FORGOTTEN: &str = "503 FROZEN unknown";
 const AGAIN: &str = "200 - executed again";
@@ -69,6 +69,60 @@ fn a_gate_alone_on_an_older_redis_waits_for_the_one_that_went_on() {
         }
         assert_eq!(upstream.seen().len(), sent);
     }
+}
+
+/// Everything is restored from one backup, as people do it: nothing there shows what was paid since.
+#[test]
+fn a_redis_and_all_audit_folders_that_were_put_back_together_close_money() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let gates = pair(&upstream, &redis, true);
+    let before = paid(&gates[1]);
+    is_again(&before, &gates[0]);
+    all_have_it(&redis);
+    let ended = gates.map(Gate::end);
+    let image = redis.copy();
+    ended.iter().for_each(|one| copy_folder(&one.path("sluice-audit"), &one.path("copied")));
+    let gates = ended.map(Setup::start).map(Gate::ready);
+    let since = paid(&gates[1]);
+    let ended = gates.map(Gate::end);
+    redis.go();
+    redis.put_back(&image);
+    redis.come();
+    for one in &ended {
+        std::fs::remove_dir_all(one.path("sluice-audit")).unwrap();
+        std::fs::rename(one.path("copied"), one.path("sluice-audit")).unwrap();
+    }
+    let sent = upstream.seen().len();
+    let gates = ended.map(Setup::start);
+    for gate in &gates {
+        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    }
+    assert!(gates.iter().any(|gate| says(gate, "a copy of its audit folder: whether it and the Redis are the newest")));
+    // It stays so, although the folders count as originals from now on.
+    let gates = gates.map(Gate::kill).map(Setup::start);
+    for gate in &gates {
+        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    }
+    assert_eq!(upstream.seen().len(), sent);
+    wait_until("people to open money", || lift(&gates[0], json!("restored")).json()["changed"] == true);
+    paid(&gates[0]);
+    is_again(&before, &gates[1]);
+}
+
+/// Where another gate ran meanwhile, the Redis was not put back.
+#[test]
+fn a_gate_with_a_copy_of_its_audit_folder_opens_beside_one_that_ran() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis, true);
+    let ended = right.end();
+    copy_folder(&ended.path("sluice-audit"), &ended.path("copied"));
+    let call = paid(&left);
+    std::fs::remove_dir_all(ended.path("sluice-audit")).unwrap();
+    std::fs::rename(ended.path("copied"), ended.path("sluice-audit")).unwrap();
+    let right = ended.start().ready();
+    is_again(&call, &right);
+    paid(&right);
+    assert!(!says(&right, "a copy of its audit folder"), "{}", right.stderr());
 }
 
 /// Nobody put anything back: what was paid is there, and money opens by itself.

@@ -1,24 +1,39 @@
 //! Whether an audit folder is a copy: a file in it names its own inode and when that was made. A copied file has another
 //! inode, or one that was given to it again later.
 //!
+//! A backup that is put back over the folder keeps the inodes of the files that it overwrites. So the file is made anew
+//! while the journal grows: the one in the backup names an inode that is gone.
+//!
 //! A copy may be older than the folder that it was made from. The store shows whether it is, as long as it is whole; without
 //! the store, nobody can tell.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use crate::adapters::regular_file::read_regular_text;
+use crate::adapters::regular_file::open_regular;
 use crate::ledger::NodeId;
+
+/// How long a journal grows at most before the file is made anew. A backup from so short a time before a kill counts as the
+/// original where it is put back over the folder.
+const RENEWED_AFTER: Duration = Duration::from_secs(5);
+/// No name is longer.
+const LONGEST_NAME: u64 = 64;
 
 /// Whether this folder was copied since [`keep_original`] was called, or that was never called.
 pub fn is_copy(folder: &Path, node: &NodeId) -> bool {
-    let path = path(folder, node);
-    let own = fs::metadata(&path).map(|metadata| name_of(&metadata));
-    let named = read_regular_text(&path);
-    !matches!((own, named), (Ok(own), Ok(named)) if named.trim() == own)
+    !names_itself(&path(folder, node)).unwrap_or(false)
+}
+
+/// Both are read of one file: another may take its place meanwhile.
+fn names_itself(path: &Path) -> io::Result<bool> {
+    let file = open_regular(path)?;
+    let own = name_of(&file.metadata()?);
+    let mut named = String::new();
+    file.take(LONGEST_NAME).read_to_string(&mut named)?;
+    Ok(named.trim() == own)
 }
 
 /// Where the file system does not tell when a file was made, its inode alone names it.
@@ -37,6 +52,42 @@ pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, &path)?;
     File::open(folder)?.sync_all()
+}
+
+/// Keeps an original apart from every backup of it.
+#[derive(Debug)]
+pub(super) struct OriginalMark {
+    folder: PathBuf,
+    node: NodeId,
+    renewed: Instant,
+    /// The file of the journal and its lines at that time.
+    stood: Option<(u64, u64)>,
+    is_failing: bool,
+}
+
+impl OriginalMark {
+    pub(super) fn new(folder: PathBuf, node: NodeId) -> OriginalMark {
+        OriginalMark { folder, node, renewed: Instant::now(), stood: None, is_failing: false }
+    }
+
+    /// Makes the file anew where the journal grew since and the time is over, or the log ends. A copy stays one.
+    pub(super) fn renew(&mut self, stands: (u64, u64), ends: bool) {
+        let stands = Some(stands);
+        let is_due = ends || self.renewed.elapsed() >= RENEWED_AFTER;
+        if !is_due || self.stood == stands || is_copy(&self.folder, &self.node) {
+            return;
+        }
+        self.renewed = Instant::now();
+        match keep_original(&self.folder, &self.node) {
+            Ok(()) => (self.stood, self.is_failing) = (stands, false),
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    let folder = self.folder.display();
+                    tracing::warn!(%folder, %error, "a backup that is put back over the audit folder may not be noticed");
+                }
+            }
+        }
+    }
 }
 
 fn path(folder: &Path, node: &NodeId) -> PathBuf {
@@ -62,6 +113,16 @@ mod tests {
         assert!(is_copy(&third, &node));
         keep_original(&third, &node).unwrap();
         assert!(!is_copy(&third, &node) && !is_copy(&second, &node));
+        // A backup that is put back over its folder keeps the inode.
+        let mut mark = OriginalMark::new(second.clone(), node.clone());
+        let backup = fs::read(path(&second, &node)).unwrap();
+        mark.renew((1, 1), true);
+        assert!(!is_copy(&second, &node));
+        fs::write(path(&second, &node), &backup).unwrap();
+        assert!(is_copy(&second, &node));
+        // A copy is not made an original by entries.
+        mark.renew((1, 2), true);
+        assert!(is_copy(&second, &node));
         // The inode of a removed file is given to the next one.
         let named = fs::read_to_string(path(&third, &node)).unwrap();
         let (inode, made) = named.split_once(' ').unwrap();

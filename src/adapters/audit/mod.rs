@@ -50,6 +50,7 @@ use thiserror::Error;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
+use self::folder_copy::OriginalMark;
 use self::following::Following;
 use self::line_tree::TreeStart;
 use self::lock::{is_free, lock, signed};
@@ -235,7 +236,8 @@ impl AuditFiles {
         let suspended = Suspended::default();
         let (begin, begun) = watch::channel(Arc::clone(log.header()));
         let signals = WriterSignals { reach, begun: begin, gap: Arc::clone(&gap), suspended: Arc::clone(&suspended) };
-        let mut writer = LogWriter::new(log, signer, Arc::clone(&health), lock, signals, following);
+        let mark = OriginalMark::new(folder.clone(), node.clone());
+        let mut writer = LogWriter::new(log, signer, Arc::clone(&health), lock, signals, (following, mark));
         writer.note = note;
         let (jobs, waiting) = mpsc::channel();
         let (end, ended) = mpsc::channel();

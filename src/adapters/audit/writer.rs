@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
+use super::folder_copy::OriginalMark;
 use super::following::Following;
 use super::log::{EntryRefusal, Log, Prepared, Results};
 use super::reach_note::ReachNote;
@@ -142,6 +143,7 @@ pub(super) struct LogWriter {
     waiting: Vec<LogJob>,
     following: Option<Following>,
     pub(super) note: Option<ReachNote>,
+    mark: OriginalMark,
 }
 
 impl LogWriter {
@@ -151,9 +153,9 @@ impl LogWriter {
         health: Arc<Health>,
         lock: File,
         signals: WriterSignals,
-        following: Option<Following>,
+        (following, mark): (Option<Following>, OriginalMark),
     ) -> LogWriter {
-        LogWriter { log, signer, health, lock, signals, waiting: Vec::new(), following, note: None }
+        LogWriter { log, signer, health, lock, signals, waiting: Vec::new(), following, note: None, mark }
     }
 
     /// Runs until no sender is left.
@@ -178,9 +180,11 @@ impl LogWriter {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.checkpoint(false);
+            self.keep_apart(false);
         }
         self.checkpoint(true);
         self.tell_reach();
+        self.keep_apart(true);
         if let Some(signer) = &mut self.signer {
             signer.end();
         }
@@ -330,6 +334,12 @@ impl LogWriter {
             Ok(()) => self.health.works(),
             Err(error) => self.health.fails(&error.to_string()),
         }
+    }
+
+    /// Keeps the folder apart from every backup of it.
+    fn keep_apart(&mut self, is_end: bool) {
+        let extent = self.log.extent();
+        self.mark.renew((extent.sequence, extent.lines), is_end);
     }
 
     fn checkpoint(&mut self, is_end: bool) {

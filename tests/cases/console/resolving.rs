@@ -118,7 +118,7 @@ fn executed_takes_the_record_which_the_caller_then_hears() {
     let mut invented = record.clone();
     invented["id"] = json!("6f9619ff-8b86-4d01-b42d-00cf4fc964ff");
     assert_eq!(say_as("ops-2", invented).status, 202, "another record is another first word");
-    assert_eq!(say(record.clone()).status, 202);
+    assert_eq!(told(&say(record.clone())), (409, "TWO_PEOPLE_NEEDED".to_owned()), "the other one stands");
     let answer = say_as("ops-2", record.clone());
     assert_eq!((answer.status, answer.json()), (200, json!({"state": "executed", "missing": 0})), "{answer}");
     let replay = swap("lost-2").send(gate.production());
@@ -133,6 +133,51 @@ fn executed_takes_the_record_which_the_caller_then_hears() {
     let entry = audited(&gate, &[("/what", json!("executed")), ("/requestId", json!("lost-2"))]);
     assert_eq!((&entry["saidBy"], &entry["reason"]), (&json!(["people/ops-1", "people/ops-2"]), &json!("I saw it")));
     audited(&gate, &[("/what", json!("said-executed")), ("/requestId", json!("lost-2"))]);
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+/// Upstream's record goes on: two people show it in different states. What one of them takes back is not the other's word.
+#[test]
+fn nobody_takes_back_what_another_person_showed() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    in_doubt(&gate, &upstream, "lost-6");
+    let record = record_of("createSwap", "lost-6");
+    let mut later = record.clone();
+    later["id"] = json!("6f9619ff-8b86-4d01-b42d-00cf4fc964ff");
+    let shows = |who: &str, record: &Value| {
+        resolve(&gate, "lost-6", who, json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
+    };
+    assert_eq!(shows("ops-1", &record).status, 202);
+    assert_eq!(shows("ops-2", &later).status, 202);
+    for who in ["ops-2", "ops-3"] {
+        let answer = absent(&gate, "lost-6", who);
+        assert_eq!(told(&answer), (409, "SAID_EXECUTED".to_owned()), "{answer}");
+    }
+    assert_eq!(swap("lost-6").send(gate.production()).code(), "OUTCOME_UNKNOWN");
+    assert_eq!(shows("ops-3", &record).status, 200);
+    assert_eq!(swap("lost-6").send(gate.production()).header("sluice-replayed").as_deref(), Some("true"));
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_call_that_two_people_called_absent_is_not_sent_again_once_somebody_shows_its_record() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    in_doubt(&gate, &upstream, "lost-7");
+    assert_eq!(absent(&gate, "lost-7", "ops-1").status, 202);
+    assert_eq!(absent(&gate, "lost-7", "ops-2").status, 200);
+    let record = record_of("createSwap", "lost-7");
+    let shows = |who: &str| {
+        resolve(&gate, "lost-7", who, json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
+    };
+    let first = shows("ops-3");
+    assert_eq!((first.status, first.json()), (202, json!({"state": "absent", "missing": 1})), "{first}");
+    assert_eq!(show(&gate, "lost-7").json()["saidExecuted"], "people/ops-3");
+    let repeat = swap("lost-7").send(gate.production());
+    assert_eq!((repeat.code(), repeat.outcome()), ("OUTCOME_UNKNOWN".to_owned(), "unknown".to_owned()));
+    assert_eq!(shows("ops-1").status, 200);
+    assert_eq!(swap("lost-7").send(gate.production()).header("sluice-replayed").as_deref(), Some("true"));
     assert_eq!(upstream.seen().len(), 1);
 }
 
