@@ -18,7 +18,7 @@ use crate::ledger::NodeId;
 
 /// How long a journal grows at most before the file is made anew. A backup from so short a time before a kill counts as the
 /// original where it is put back over the folder.
-const RENEWED_AFTER: Duration = Duration::from_secs(5);
+const RENEWED_AFTER: Duration = Duration::from_secs(1);
 /// No name is longer.
 const LONGEST_NAME: u64 = 64;
 
@@ -70,10 +70,11 @@ impl OriginalMark {
         OriginalMark { folder, node, renewed: Instant::now(), stood: None, is_failing: false }
     }
 
-    /// Makes the file anew where the journal grew since and the time is over, or the log ends. A copy stays one.
+    /// Makes the file anew at the start, and where the journal grew since and the time is over, or the log ends. A copy stays
+    /// one.
     pub(super) fn renew(&mut self, stands: (u64, u64), ends: bool) {
         let stands = Some(stands);
-        let is_due = ends || self.renewed.elapsed() >= RENEWED_AFTER;
+        let is_due = ends || self.stood.is_none() || self.renewed.elapsed() >= RENEWED_AFTER;
         if !is_due || self.stood == stands || is_copy(&self.folder, &self.node) {
             return;
         }
