@@ -102,7 +102,7 @@ fn older_folders_that_are_put_back_over_the_newer_ones_close_money() {
         let upstream = Upstream::start();
         let gate = setup(&upstream).start().ready();
         paid(&gate);
-        let mark = || fs::read(gate.path("sluice-audit").join("audit-node-1.original")).unwrap();
+        let mark = || fs::read(gate.path("sluice-audit/audit-gate.original")).unwrap();
         keep_copies(&gate);
         let (before, forgotten) = (mark(), paid(&gate));
         wait_until("the folder to differ from its backup", || ends_in_order || mark() != before);
