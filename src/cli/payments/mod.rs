@@ -2,6 +2,7 @@
 
 mod export;
 mod foreign;
+mod joined;
 mod statement;
 mod verify;
 
