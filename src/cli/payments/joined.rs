@@ -1,6 +1,6 @@
 //! The files of one export: whether they join from the beginning to the end.
 
-use super::verify::SealedExport;
+use super::sealed_export::SealedExport;
 use crate::audit::Hash;
 
 /// The members of a head that are the same in all parts of one export.
@@ -77,7 +77,7 @@ fn gaps_between(parts: &[ExportPart]) -> Vec<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::verify::SealedRows;
+    use super::super::sealed_export::SealedRows;
     use super::*;
 
     fn part(path: &str, after: Option<&str>, next: Option<&str>) -> ExportPart {

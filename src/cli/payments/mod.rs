@@ -3,6 +3,7 @@
 mod export;
 mod foreign;
 mod joined;
+mod sealed_export;
 mod statement;
 mod verify;
 
