@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::fs;
 use tokio::io::AsyncWriteExt;
 
+use crate::adapters::audit::AuditFolder;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::base::json;
@@ -40,6 +41,7 @@ struct UnsettledRecord {
 /// The folder of such files. They contain answers to callers: no other user may read them.
 #[derive(Clone, Debug)]
 pub struct Unsettled {
+    audit: AuditFolder,
     folder: PathBuf,
     seals: Seals,
 }
@@ -64,8 +66,9 @@ pub struct UnsettledOutcome {
 }
 
 impl Unsettled {
-    pub fn new(folder: PathBuf, seals: Seals) -> Unsettled {
-        Unsettled { folder, seals }
+    /// Returns the outcomes in the folder `unsettled` beside an audit log.
+    pub fn beside(audit: AuditFolder, seals: Seals) -> Unsettled {
+        Unsettled { folder: audit.join("unsettled"), audit, seals }
     }
 
     /// Saves an outcome; on disk when this returns.
@@ -80,8 +83,7 @@ impl Unsettled {
         let record = UnsettledRecord { environment, name: key.name.clone(), attempt, at, claim: claim.clone(), event };
         let sealed = self.seals.seal(&file_key(environment, attempt), &json::to_record(&record, FORMAT).into());
         let sealed = sealed.map_err(io::Error::other)?;
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.folder).await?;
+        self.audit.make_inside(&self.folder)?;
         let path = self.folder.join(format!("{environment}-{attempt}.json"));
         let whole = self.folder.join(format!("{environment}-{attempt}{UNFINISHED}"));
         let mut options = fs::OpenOptions::new();
@@ -198,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn what_waits_is_whole_and_its_owner_s_alone() {
         let home = tempfile::tempdir().unwrap();
-        let unsettled = Unsettled::new(home.path().join("unsettled"), Seals::default());
+        let unsettled = Unsettled::beside(AuditFolder::at(home.path()), Seals::default());
         let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "r-1".to_owned() };
         let sent = (Number::new(7), &claim(), StoreTime::of_micros(5));
         let kept = unsettled.keep(&key, sent, &ClaimEvent::Undone { status: None }).await.unwrap().unwrap();
@@ -216,7 +218,7 @@ mod tests {
     async fn with_a_key_nothing_waits_in_clear_text_and_nothing_moves() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("unsettled");
-        let unsettled = Unsettled::new(folder.clone(), seals("a"));
+        let unsettled = Unsettled::beside(AuditFolder::at(home.path()), seals("a"));
         let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "r-1".to_owned() };
         let kept = unsettled.keep(&key, (Number::new(7), &claim(), StoreTime::of_micros(5)), &executed()).await;
         let kept = kept.unwrap().unwrap();
@@ -234,7 +236,7 @@ mod tests {
             (0, vec![Some((Environment::Production, Number::new(8)))])
         );
         std::fs::rename(folder.join("production-8.json"), &kept).unwrap();
-        let other = Unsettled::new(folder.clone(), seals("b")).waiting().await.unwrap();
+        let other = Unsettled::beside(AuditFolder::at(home.path()), seals("b")).waiting().await.unwrap();
         assert_eq!(
             (other.outcomes.len(), other.unreadable),
             (0, vec![Some((Environment::Production, Number::new(7)))])

@@ -18,10 +18,11 @@ pub(super) fn day_or_time(text: &str) -> Result<String, String> {
     taken_if(text, is_either, "expected a day such as 2026-11-20, or a time such as 2026-11-20T08:00:00Z")
 }
 
-/// Takes the name of a time zone.
+/// Takes the name of a time zone, and returns it as the database writes it.
 pub(super) fn zone(text: &str) -> Result<String, String> {
-    let is_zone = TimeZone::get(text).is_ok_and(|zone| !zone.is_unknown());
-    taken_if(text, is_zone, "expected a name of the IANA time zone database, such as Europe/Paris")
+    let zone = TimeZone::get(text).ok().filter(|zone| !zone.is_unknown());
+    let name = zone.and_then(|zone| zone.iana_name().map(str::to_owned));
+    name.ok_or_else(|| "expected a name of the IANA time zone database, such as Europe/Paris".to_owned())
 }
 
 /// Takes an amount.
@@ -49,6 +50,7 @@ mod tests {
         }
         assert!(day_or_time("2026-11-20T08:00:00Z").is_ok() && day_or_time("2026-11-20T08:00").is_err());
         assert!(zone("Europe/Paris").is_ok() && zone("Mars/X").is_err() && zone("Etc/Unknown").is_err());
+        assert_eq!(zone("europe/PARIS").unwrap(), "Europe/Paris");
         assert!(amount("1250.50").is_ok());
         assert_eq!(
             amount("1e3").unwrap_err(),

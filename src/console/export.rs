@@ -16,7 +16,7 @@ use crate::stations::reply::{Code, Reply, error_json, ok_json};
 /// The most rows of one file: the answer stays below what the command line reads.
 pub(super) const MAX_ROWS: usize = 5_000;
 /// The format of JSON lines.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The longest filters that an entry keeps whole, in bytes of JSON; of longer ones it keeps so much of each text.
 const FILTERS_BYTES: usize = 512;
@@ -29,6 +29,9 @@ pub(super) struct ExportFile {
     pub is_csv: bool,
     pub content: String,
     pub rows: usize,
+    /// Where it begins, if other rows of its filters come before it.
+    pub after: Option<String>,
+    /// Where the next part begins.
     pub next: Option<String>,
     /// The time since which it has all rows.
     pub since: Value,
@@ -55,6 +58,20 @@ pub(super) fn head(inside: &ConsoleState, asked: &ActRequest, what: &str, filter
     })
 }
 
+/// Returns what is the same for all rows of a part of an export: without it, nobody can tell a part from the whole.
+pub(super) fn of_part(since: &Value, after: Option<&str>, next: Option<&str>) -> Map<String, Value> {
+    let members = [("since", since.clone()), ("after", after.into()), ("next", next.into())];
+    members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+}
+
+/// Returns a row of CSV, which has no head, or a head, with what is the same for all rows.
+pub(super) fn row_with(mut row: Value, of_all: &Map<String, Value>) -> Value {
+    if let Some(members) = row.as_object_mut() {
+        members.extend(of_all.clone());
+    }
+    row
+}
+
 /// Records an export, and answers with its file.
 pub(super) async fn record(
     inside: &ConsoleState,
@@ -70,6 +87,7 @@ pub(super) async fn record(
     let sha256 = Hash::of(&[file.content.as_bytes()]).to_string();
     let format = if file.is_csv { "csv" } else { "jsonl" };
     let (member, of) = file.of;
+    let texts = [("since", file.since.as_str()), ("after", file.after.as_deref()), ("next", file.next.as_deref())];
     let entry = Entry::of(EntryKind::Exported)
         .by(&asked.person.who.issuer, &asked.person.who.subject)
         .with("format", format)
@@ -77,10 +95,10 @@ pub(super) async fn record(
         .with("rows", file.rows)
         .with("sha256", sha256.as_str())
         .with(member, of);
-    let entry = match file.since.as_str() {
-        Some(since) => entry.with("since", since),
+    let entry = texts.into_iter().fold(entry, |entry, (name, text)| match text {
+        Some(text) => entry.with(name, text),
         None => entry,
-    };
+    });
     let commit = Commit { environment, node: inside.node.id.clone(), steps: Vec::new(), entry: entry.to_bytes() };
     let receipt = match inside.node.commit_export(&asked.person.who, commit).await {
         Ok(Some(receipt)) => receipt,

@@ -1,13 +1,16 @@
 //! Exports of the history. Each row has its audit entry, with its number and its SHA-256.
 
+use std::io;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::export::{self, ExportFile, MAX_ROWS, columns, csv, json_lines};
+use super::export::{self, ExportFile, MAX_ROWS, columns, csv, json_lines, of_part, row_with};
 use super::history::{FoundEntry, HistorySearch, find_latest};
 use super::history_query::{SoughtEntries, invalid_position, parse_position, position_text};
-use super::request::{ActRequest, violated};
+use super::payment_index::late_beginning;
+use super::render::moment;
+use super::request::{ActRequest, unreadable, violated};
 use super::server::ConsoleServer;
 use super::state::ConsoleState;
 use crate::adapters::audit::ReadBudget;
@@ -18,7 +21,7 @@ use crate::stations::reply::Reply;
 const BUDGET: ReadBudget = ReadBudget { bytes: 512 * 1024 * 1024, time: Duration::from_secs(8) };
 
 /// The columns of CSV: the name, and the place in the JSON of an entry.
-const COLUMNS: [(&str, &str); 21] = [
+const COLUMNS: [(&str, &str); 24] = [
     ("at", "/at"),
     ("environment", "/environment"),
     ("journal number", "/number"),
@@ -40,6 +43,9 @@ const COLUMNS: [(&str, &str); 21] = [
     ("person", "/entry/by/subject"),
     ("reason", "/entry/reason"),
     ("entry SHA-256", "/entrySha256"),
+    ("complete since", "/since"),
+    ("part begins behind", "/after"),
+    ("next part begins behind", "/next"),
 ];
 
 pub(super) async fn export(server: &ConsoleServer, asked: &ActRequest) -> Reply {
@@ -50,15 +56,40 @@ pub(super) async fn export(server: &ConsoleServer, asked: &ActRequest) -> Reply 
         Err(violation) => return violated(vec![violation]),
     };
     let head = export::head(inside, asked, "history", &filters);
+    let after = search.after.map(position_text);
+    let since = match begins_at(inside).await {
+        Ok(since) => since,
+        Err(refusal) => return *refusal,
+    };
     let (entries, next) = match find_latest(server, asked, search).await {
         Ok(found) => found,
         Err(refusal) => return *refusal,
     };
     let rows: Vec<Value> = entries.into_iter().map(row).collect();
-    let content = if is_csv { csv(&rows, &columns(&COLUMNS)) } else { json_lines(&head, &rows) };
-    let (name, since, of) = ("history".to_owned(), Value::Null, ("list", "history".into()));
-    let file = ExportFile { name, is_csv, content, rows: rows.len(), next: next.map(position_text), since, of };
+    let next = next.map(position_text);
+    let (count, of_all) = (rows.len(), of_part(&since, after.as_deref(), next.as_deref()));
+    let content = if is_csv {
+        let rows: Vec<Value> = rows.into_iter().map(|row| row_with(row, &of_all)).collect();
+        csv(&rows, &columns(&COLUMNS))
+    } else {
+        json_lines(&row_with(head, &of_all), &rows)
+    };
+    let (name, of) = ("history".to_owned(), ("list", "history".into()));
+    let file = ExportFile { name, is_csv, content, rows: count, after, next, since, of };
     export::record(inside, asked, filters, file).await
+}
+
+/// Returns the time from which on the journal has every entry; `null` where it has them all.
+async fn begins_at(inside: &ConsoleState) -> Result<Value, Box<Reply>> {
+    let (folder, node) = (inside.audit_folder.clone(), inside.node.id.clone());
+    let reading = tokio::task::spawn_blocking(move || late_beginning(&folder, &node)).await;
+    match reading.map_err(io::Error::other).flatten() {
+        Ok(begins) => Ok(begins.map_or(Value::Null, moment)),
+        Err(error) => {
+            tracing::error!(%error, "cannot read where the audit log begins");
+            Err(Box::new(unreadable()))
+        }
+    }
 }
 
 fn row(FoundEntry { hash, json, .. }: FoundEntry) -> Value {

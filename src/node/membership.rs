@@ -4,7 +4,6 @@
 //! rebuilt from a journal: see `rebuilding` and `deploy/docs/recovery.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,8 +13,8 @@ use thiserror::Error;
 use super::gates::OtherJournal;
 use super::heard_before::HeardBefore;
 use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin, take_stated, unproven_process};
-use super::{InForce, Node};
-use crate::adapters::audit::met_store;
+use super::{FolderFaults, InForce, Node};
+use crate::adapters::audit::{AuditFolder, met_store};
 use crate::adapters::random::nonce;
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, Life, Member, RAN_WITHIN, RedisStore};
 use crate::adapters::store::replica::Replica;
@@ -52,7 +51,7 @@ pub struct Membership {
     /// An earlier process of this node, which has ended.
     pub former: Option<String>,
     /// The folder of this node's audit log.
-    pub audit_folder: PathBuf,
+    pub audit_folder: AuditFolder,
     /// Whether that folder is a copy, and no store has shown yet that it is not an old one.
     pub is_copy: AtomicBool,
     /// The policies in force, whose version other nodes compare.
@@ -60,6 +59,7 @@ pub struct Membership {
     /// The beginning of the journal from which a store was rebuilt, to which this gate has told what was before.
     pub told_before: Mutex<BTreeMap<Environment, u64>>,
     pub heard_before: HeardBefore,
+    pub folder_faults: FolderFaults,
 }
 
 /// The reasons why this node cannot join.
@@ -206,7 +206,7 @@ impl Membership {
                         | HeartbeatVerdict::Gathering
                         | HeartbeatVerdict::Lost,
                     ) => pause = POLL_INTERVAL,
-                    Err(fault) => node.told_of(&fault),
+                    Err(fault) => self.told_of(&node, &fault),
                 }
             }
             if node.clocks.leaps.waits_for_others(node.clock.elapsed()) {
@@ -236,7 +236,7 @@ impl Membership {
                 }
             }
             if !is_awaited && let Err(fault) = self.is_no_old_copy(node) {
-                node.told_of(&fault);
+                self.told_of(node, &fault);
             }
             tokio::time::sleep(BEAT).await;
         }
@@ -421,7 +421,7 @@ impl Membership {
         };
         if self.is_journal_new(node, environment) {
             let told = self.first_meets(node, environment, &waits).await;
-            told.unwrap_or_else(|fault| node.told_of(&fault));
+            told.unwrap_or_else(|fault| self.told_of(node, &fault));
             return true;
         }
         let is_awaited = waits.nodes.contains_key(&node.id);

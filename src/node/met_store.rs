@@ -1,5 +1,7 @@
 //! A journal and the store that it belongs to: the first meeting, and later ones.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,8 +15,39 @@ use crate::ledger::{JournalId, Number, StoreFault};
 use crate::stations::claim::{self, Forgotten};
 
 impl Membership {
+    /// Whether the journal met no store yet. One whose folder is missing has met its store.
     pub(super) fn is_journal_new(&self, node: &Node, environment: Environment) -> bool {
-        met_store(&self.audit_folder, &node.id, environment).is_none()
+        self.audit_folder.check().is_ok() && met_store(&self.audit_folder, &node.id, environment).is_none()
+    }
+
+    /// Reports a fault of the store, or of a file beside the journal, which says nothing of the store.
+    pub(super) fn told_of(&self, node: &Node, fault: &StoreFault) {
+        let (StoreFault::Away(why), begin) = (fault, self.of_folder()) else { return node.told_of(fault) };
+        if !why.starts_with(&begin) {
+            return node.told_of(fault);
+        }
+        // The watch of the audit log tells of a folder that is missing.
+        if self.audit_folder.check().is_err() {
+            return;
+        }
+        if self.folder_faults.is_new(why) {
+            tracing::error!(why, "a file beside the journal cannot be written; the gate tries again each second");
+        }
+    }
+
+    /// Writes a file beside the journal, in the folder that this gate opened.
+    fn writes_beside(&self, what: &str, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), StoreFault> {
+        match self.audit_folder.check().and_then(|()| write(&self.audit_folder)) {
+            Ok(()) => {
+                self.folder_faults.end();
+                Ok(())
+            }
+            Err(error) => Err(StoreFault::Away(format!("{}{what} cannot be kept there: {error}", self.of_folder()))),
+        }
+    }
+
+    fn of_folder(&self) -> String {
+        format!("the audit folder `{}`: ", self.audit_folder.display())
     }
 
     /// Keeps the identity of the store beside the journal. A new journal meets its first store in `recover`.
@@ -35,8 +68,7 @@ impl Membership {
     /// A whole store has shown that the journal is not an old copy: from now on its folder is the original.
     pub(super) fn is_no_old_copy(&self, node: &Node) -> Result<(), StoreFault> {
         if self.is_copy.load(Ordering::Acquire) {
-            let kept = keep_original(&self.audit_folder, &node.id);
-            kept.map_err(|error| StoreFault::Away(format!("a file beside the journal cannot be written: {error}")))?;
+            self.writes_beside("that it is no old copy", |folder| keep_original(folder, &node.id))?;
             self.is_copy.store(false, Ordering::Release);
         }
         Ok(())
@@ -65,10 +97,8 @@ impl Membership {
     }
 
     fn meets(&self, node: &Node, environment: Environment, generation: &str) -> Result<(), StoreFault> {
-        let kept = keep_met_store(&self.audit_folder, &node.id, environment, generation);
-        kept.map_err(|error| {
-            StoreFault::Away(format!("the identity of the store cannot be kept beside the journal: {error}"))
-        })
+        let keep = |folder: &Path| keep_met_store(folder, &node.id, environment, generation);
+        self.writes_beside("the identity of the store", keep)
     }
 
     /// The first meeting of a journal and a store. Others wait for the journal that this node had before, not for this one.

@@ -11,7 +11,7 @@
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `record_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
-//! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `compared_journals`, `rebuilding`, `nodes_at_loss`, `rebuilt_snapshot`, `what_was_before`, `unheard_gates`, `heard_before`, `recovery`, `journal_reports`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
+//! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `folder_faults`, `compared_journals`, `rebuilding`, `nodes_at_loss`, `rebuilt_snapshot`, `what_was_before`, `unheard_gates`, `heard_before`, `recovery`, `journal_reports`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
 //! | `store_watch`, `frozen_index`, `clock_watch`, `clock_leaps`, `date_check` | whether the store answers, accepts writes and is open for money; what is frozen; whether clocks leapt, or are wrong at a start |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
@@ -65,6 +65,7 @@ pub mod membership;
 mod hand_over;
 pub mod journal_gaps;
 mod journal_reports;
+mod folder_faults;
 mod met_store;
 pub mod node_facts;
 mod compared_journals;
@@ -90,6 +91,7 @@ pub use contradictions::Contradictions;
 pub use entry_room::{JournalBounds, JournalRoom};
 pub use exchange::{Exchange, tell_decided};
 pub use fact_cache::FactCache;
+pub use folder_faults::FolderFaults;
 pub use fresh_outcomes::FreshOutcomes;
 pub use gates::{GoneSaid, NotGone, OtherGates};
 pub use hold_changes::HoldChanges;

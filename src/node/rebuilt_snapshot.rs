@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Node;
 use super::membership::Membership;
 use super::node_facts::NodeFacts;
-use crate::adapters::audit::SnapshotFile;
+use crate::adapters::audit::{AuditFolder, SnapshotFile};
 use crate::adapters::store::redis::snapshot_parts::{ShownSnapshot, TakenPart};
 use crate::adapters::store::redis::{LAPSE, Member};
 use crate::adapters::store::replica::TakenSnapshot;
@@ -94,8 +94,9 @@ impl Membership {
         }
         let path = self.snapshot_path(node, environment, occasion, "shown");
         let (replica, seals, id, of) = (self.replica.clone(), self.seals.clone(), node.id.clone(), path.clone());
+        let folder = self.audit_folder.clone();
         let mut writing = tokio::task::spawn_blocking(move || {
-            let mut out = BufWriter::with_capacity(1 << 20, created(&of)?);
+            let mut out = BufWriter::with_capacity(1 << 20, created(&folder, &of)?);
             let content = replica.content().map_err(io::Error::other)?;
             let up_to = content.last(environment).map_err(io::Error::other)?;
             content.write(&id, up_to.as_u64(), &seals, &mut out).map_err(io::Error::other)?;
@@ -149,7 +150,7 @@ impl Membership {
             idle = Duration::ZERO;
             let failed = |error: io::Error| StoreFault::Away(format!("`{}`: {error}", path.display()));
             if part.nth == 1 {
-                file = Some(created(&path).map_err(failed)?);
+                file = Some(created(&self.audit_folder, &path).map_err(failed)?);
             }
             let Some(file) = &mut file else { return Ok(true) };
             file.write_all(&part.bytes).map_err(failed)?;
@@ -194,6 +195,7 @@ impl Membership {
     }
 }
 
-fn created(path: &Path) -> io::Result<File> {
+fn created(folder: &AuditFolder, path: &Path) -> io::Result<File> {
+    folder.check()?;
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }

@@ -83,7 +83,8 @@ impl Membership {
         }
         let last = LastHeard { at: heard.at, stated };
         // Without it, the next start waits for more gates than it need.
-        if let Err(error) = last.keep(&self.audit_folder, &node.id, environment) {
+        let folder = &self.audit_folder;
+        if let Err(error) = folder.check().and_then(|()| last.keep(folder, &node.id, environment)) {
             tracing::debug!(%error, "what this gate heard of others cannot be kept beside its journal");
         }
         kept.insert(environment, (now, last));

@@ -17,7 +17,7 @@ use super::node_settings::{clock_watch, entry_room, hold_room, outlets, terms};
 use super::node_start::{NodeBeginning, REDIS_WAIT, start_node};
 use super::open_node_error::OpenNodeError;
 use super::workers::Workers;
-use crate::adapters::audit::OpeningAudit;
+use crate::adapters::audit::{AuditFolder, OpeningAudit};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::opening::Opening;
 use crate::adapters::policies::LoadedPolicies;
@@ -71,6 +71,8 @@ pub(super) struct Services<'p> {
     pub stopping: &'p watch::Receiver<bool>,
     pub supervisor: &'p Supervisor,
     pub in_force: &'p Arc<InForce>,
+    /// The folder of the audit log, which it opens.
+    pub audit_folder: &'p AuditFolder,
     /// The policies of the folder, for a gate that serves while its disks cannot be used; `None`: these must be usable.
     pub policies: Option<&'p LoadedPolicies>,
 }
@@ -102,6 +104,7 @@ pub(super) fn open(
         runtime: runtime.handle().clone(),
         supervisor: services.supervisor.clone(),
         policies: services.policies.cloned(),
+        audit_folder: services.audit_folder.clone(),
         store: opening.clone(),
         embedded: None,
         replica: None,
@@ -146,7 +149,7 @@ pub(super) fn open(
         hold_room: hold_room(config),
         entries: Arc::new(entry_room(config)),
         prefixes: Arc::new(config.request_id_prefixes.clone()),
-        unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"), seals.clone())),
+        unsettled: Some(Unsettled::beside(services.audit_folder.clone(), seals.clone())),
         metrics: metrics.clone(),
         watched: Arc::default(),
         heard: Arc::default(),

@@ -15,7 +15,7 @@ use super::node_settings::audit_settings;
 use super::open_node_error::OpenNodeError;
 use super::start_policies::archived;
 use crate::adapters::audit::{
-    AuditFiles, Follower, OpenFault, journal_id, kept_journal_id, kept_operand_key, operand_key,
+    AuditFiles, AuditFolder, Follower, OpenFault, journal_id, kept_journal_id, kept_operand_key, operand_key,
 };
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::policies::{Archive, LoadedPolicies};
@@ -39,6 +39,7 @@ pub(super) struct DiskOpening {
     pub supervisor: Supervisor,
     /// The policies of the folder, which the archive beside the audit log must have.
     pub policies: Option<LoadedPolicies>,
+    pub audit_folder: AuditFolder,
     pub store: Arc<OpeningStore>,
     pub embedded: Option<Embedded>,
     pub replica: Option<Arc<Replica>>,
@@ -87,6 +88,7 @@ impl DiskOpening {
             Some(audit) => audit.clone(),
             None => {
                 let mut settings = audit_settings(&config)?;
+                settings.folder = self.audit_folder.clone();
                 settings.note = self.embedded.is_some().then(|| config.store.folder.join(REACH_NOTE));
                 settings.follower = self.replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
                 let open = || AuditFiles::open(settings.clone(), Arc::new(SystemClock));
@@ -96,7 +98,7 @@ impl DiskOpening {
             }
         };
         if let Some(policies) = &self.policies {
-            archived(policies, &Archive::beside(&config.audit.folder, node)).map_err(OpenNodeError::Archive)?;
+            archived(policies, &Archive::beside(&self.audit_folder, node)).map_err(OpenNodeError::Archive)?;
             self.policies = None;
         }
         let unverified = self

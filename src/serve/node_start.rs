@@ -1,6 +1,5 @@
 //! Joins the other nodes and recovers what an earlier run left, before any money moves.
 
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::witnessing::have_witnessed;
 use super::workers::Workers;
-use crate::adapters::audit::{OpeningAudit, is_copy};
+use crate::adapters::audit::{AuditFolder, OpeningAudit, is_copy};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::opening::Opening;
 use crate::adapters::redis::{NotReady, ShardConnections};
@@ -31,7 +30,7 @@ use crate::node::journal_gaps::close_for_missing_files;
 use crate::node::journalling::RecoverError;
 use crate::node::membership::{JoinError, Membership};
 use crate::node::what_was_before::recover_whole;
-use crate::node::{InForce, Node, OpenAttempt};
+use crate::node::{FolderFaults, InForce, Node, OpenAttempt};
 use crate::telemetry::Metrics;
 
 /// How long a start waits for the Redis that is the store; afterwards, reads are served without it.
@@ -66,9 +65,10 @@ impl NodeBeginning {
             self;
         let OpenedDisks { audit, unverified, replica } = disks;
         workers.spawn_required("the audit log's writer", audit.ended());
+        workers.spawn_required("the watch of the audit folder", audit.clone().keep_in_place());
         have_witnessed(&config, &audit, Arc::new(SystemClock), &metrics, &workers)?;
         let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
-        let audit_folder = config.audit.folder.clone();
+        let audit_folder = audit.folder().clone();
         let (joined, has_joined) = watch::channel(false);
         let membership = store.zip(replica.clone()).map(|(store, replica)| {
             Arc::new(Membership {
@@ -86,6 +86,7 @@ impl NodeBeginning {
                 in_force,
                 told_before: Mutex::default(),
                 heard_before: HeardBefore::default(),
+                folder_faults: FolderFaults::default(),
             })
         });
         if let Some(replica) = replica {
@@ -117,7 +118,7 @@ pub(super) struct NodeStart {
     node: Arc<Node>,
     /// The embedded store, which is verified first.
     unverified: Option<UnverifiedStore>,
-    audit_folder: PathBuf,
+    audit_folder: AuditFolder,
     environments: Vec<Environment>,
     /// Becomes true when this node has joined the others.
     joined: watch::Sender<bool>,

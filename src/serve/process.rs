@@ -33,7 +33,7 @@ use super::start_policies::{start_policies, stored_policies};
 use super::thread_room::{BLOCKING_THREADS, check_thread_room};
 use super::told_readings::ToldReadings;
 use super::workers::Workers;
-use crate::adapters::audit::JournalReceipts;
+use crate::adapters::audit::{AuditFolder, JournalReceipts};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::Credential;
 use crate::adapters::identity::{Identity, Keyring};
@@ -158,7 +158,8 @@ impl Process {
         workers.spawn_optional("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
-        let archive = Archive::beside(&config.audit.folder, &config.store.node);
+        let audit_folder = AuditFolder::at(&config.audit.folder);
+        let archive = Archive::beside(&audit_folder, &config.store.node);
         let running = start_policies(&folder, &loaded, &archive).map_err(StartError::Policies)?;
         let LoadedPolicies { catalog, policies, .. } = running.clone();
         let rates = rates(config, &policies, &metrics, redis.as_ref());
@@ -171,6 +172,7 @@ impl Process {
             stopping: &stopping,
             supervisor: &supervisor,
             in_force: &in_force,
+            audit_folder: &audit_folder,
             policies: Some(&loaded),
         };
         let opened = bookkeeping::open(config, services, &metrics, redis).map_err(StartError::Node)?;

@@ -24,6 +24,7 @@ use super::files_trouble::FilesTrouble;
 use super::reading_again::{LateRead, READ_DEADLINE};
 use super::reloadable::{ReloadableParts, settings_needing_restart};
 use super::told_readings::ToldReadings;
+use crate::adapters::audit::is_missing_folder;
 use crate::adapters::disk_trouble::is_trouble;
 use crate::adapters::file_stamp::FileStamps;
 use crate::adapters::machine::has_descriptors;
@@ -397,7 +398,10 @@ impl Reload {
     fn not_archived(&mut self, error: &io::Error) -> bool {
         // The next look tries again.
         if is_trouble(error) {
-            self.trouble.tell(error);
+            // The watch of the audit log tells of a folder that is missing.
+            if !is_missing_folder(error) {
+                self.trouble.tell(error);
+            }
             return true;
         }
         let why = format!("the policies cannot be archived beside the audit log: {error}");

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::bookkeeping::{self, Services};
 use super::open_node_error::OpenNodeError;
 use super::workers::Workers;
+use crate::adapters::audit::AuditFolder;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::policies::LoadedPolicies;
 use crate::adapters::rate::Local;
@@ -108,6 +109,7 @@ pub fn retire(of: Retirement) -> Result<BTreeMap<Environment, u64>, RetireError>
         stopping: &stopping,
         supervisor: &supervisor,
         in_force: &in_force,
+        audit_folder: &AuditFolder::at(&config.audit.folder),
         policies: None,
     };
     let opened = bookkeeping::open(&config, services, &metrics, Some(redis)).map_err(|error| match error {

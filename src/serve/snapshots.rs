@@ -1,11 +1,10 @@
 //! Keeps a snapshot of the store beside the journal, so that old files may be archived and a rebuild is short.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::adapters::audit::{AuditFiles, RoomForJournal, free_bytes, is_snapshot_due, keep_snapshot};
+use crate::adapters::audit::{AuditFiles, AuditFolder, RoomForJournal, free_bytes, is_snapshot_due, keep_snapshot};
 use crate::adapters::store::sealed::Seals;
 use crate::adapters::store::snapshot::{SnapshotSource, StoreContent};
 use crate::audit::{FileHeader, SnapshotLink};
@@ -18,7 +17,7 @@ const RETRY_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_m
 #[derive(Clone, Debug)]
 pub(super) struct SnapshotMaker {
     pub source: Arc<dyn SnapshotSource>,
-    pub folder: PathBuf,
+    pub folder: AuditFolder,
     /// How many bytes of the disk are left to the journal.
     pub for_journal: u64,
     pub seals: Seals,
@@ -55,6 +54,7 @@ pub(super) async fn keep_snapshots(audit: Arc<AuditFiles>, maker: SnapshotMaker)
 impl SnapshotMaker {
     /// Writes a snapshot that stands for all files before the newest one, if it is worth its cost.
     fn make(&self, newest: &FileHeader) -> io::Result<Option<SnapshotLink>> {
+        self.folder.check()?;
         if !is_snapshot_due(&self.folder, newest)? {
             return Ok(None);
         }

@@ -21,6 +21,7 @@ const IN_TROUBLE: &str = "a disk is in trouble";
 const WORKS: &str = "the disk can be used again";
 const AUDIT: &str = "sluice-audit";
 const STORE: &str = "sluice-data";
+const STORE_FAILED: &str = "the store failed";
 
 /// The calls that were paid before the gate was killed, and are known after it.
 fn killed(setup: Setup, disk: &TroubledDisk) -> (Setup, Vec<Call>) {
@@ -167,23 +168,31 @@ fn nothing_is_begun_anew_while_a_disk_is_not_mounted() {
     }
 }
 
-/// The disk of a gate that runs is taken away. People are told what is missing; the log says so once, and not each second.
+/// The disk of a gate that runs is taken away. People are told what is missing, also where nobody pays; the log says so once,
+/// and not each second; and nothing is made in its place, so that it can be put back.
 #[test]
 fn a_folder_that_is_missing_is_named_and_told_once() {
     let upstream = Upstream::start();
-    for is_there in [false, true] {
-        let gate = Setup::of(&upstream).start().ready();
+    for (is_there, is_shared) in [(false, false), (true, false), (false, true), (true, true)] {
+        let redis = is_shared.then(Redis::start_kept);
+        let setup =
+            redis.as_ref().map_or_else(|| Setup::of(&upstream), |redis| on_redis(&upstream, &redis.url(), "gate"));
+        let gate = setup.start().ready();
         let (folder, away) = (gate.path(AUDIT), gate.path("away"));
+        let failed_before = count(&gate, STORE_FAILED);
         fs::rename(&folder, &away).unwrap();
         if is_there {
             // The folder on which it was mounted.
             fs::create_dir(&folder).unwrap();
         }
         let path = format!("`{}`", folder.display());
-        assert_eq!(swap().send(gate.production()).status, 503);
         let is_told = || [path.as_str(), "mount its disk"].iter().all(|part| reasons(&gate).contains(*part));
         wait_until("what is missing to be told", is_told);
+        assert_eq!(swap().send(gate.production()).status, 503);
+        let rules = gate.path("policies/everything.toml");
+        fs::write(&rules, format!("{}\n# another text\n", fs::read_to_string(&rules).unwrap())).unwrap();
         std::thread::sleep(std::time::Duration::from_secs(7));
+        assert!(is_told(), "{}", reasons(&gate));
         let mut told = BTreeMap::<String, usize>::new();
         let is_loud =
             |line: &&Value| ["ERROR", "WARN"].iter().any(|level| line["level"] == *level) && line["why"].is_string();
@@ -191,12 +200,32 @@ fn a_folder_that_is_missing_is_named_and_told_once() {
             *told.entry(format!("{} {}", line["message"], line["why"])).or_default() += 1;
         }
         assert!(told.values().all(|count| *count == 1), "{told:?}");
-        wait_until("the folder to be put back", || {
-            fs::remove_dir_all(&folder).ok();
-            fs::rename(&away, &folder).is_ok()
-        });
+        assert_eq!(count(&gate, STORE_FAILED), failed_before, "{:?}", gate.log.all());
+        assert_eq!(folder.exists(), is_there, "nothing is made where the folder was");
+        // Not even an empty folder is in the way.
+        fs::rename(&away, &folder).unwrap();
         wait_until("money to move", || told_of(&gate) == PAID);
     }
+}
+
+/// The journal's folder is there, and a file beside the journal cannot be written: the store has nothing to do with it.
+#[test]
+fn a_file_beside_the_journal_that_cannot_be_written_is_told_once_as_one_of_the_folder() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = on_redis(&upstream, &redis.url(), "gate").start().ready();
+    let [met, new] = ["store", "new"].map(|end| gate.path(AUDIT).join(format!("audit-gate-production.{end}")));
+    let failed_before = count(&gate, STORE_FAILED);
+    fs::create_dir(&new).unwrap();
+    fs::remove_file(&met).unwrap();
+    const TOLD: &str = "a file beside the journal cannot be written";
+    let why =
+        format!("the audit folder `{}`: the identity of the store cannot be kept there", gate.path(AUDIT).display());
+    await_log(&gate, TOLD);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert!(count(&gate, TOLD) == 1 && says(&gate, &why), "{:?}", gate.log.all());
+    assert_eq!(count(&gate, STORE_FAILED), failed_before, "{:?}", gate.log.all());
+    fs::remove_dir(&new).unwrap();
+    wait_until("the identity to be kept again", || met.exists());
 }
 
 fn told_of(gate: &Gate) -> String {

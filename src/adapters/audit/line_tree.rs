@@ -6,7 +6,6 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -16,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::folder::{audit_file, audit_files, checkpoints_file, salt_file};
+use super::own_folder::AuditFolder;
 use super::salts::{kept_salts, new_salts};
 use super::signing::Checkpoints;
 use super::tree_files::TreeFiles;
@@ -115,7 +115,7 @@ impl JournalTree {
 /// The point from which the tree goes on.
 #[derive(Debug)]
 pub(super) struct TreeStart {
-    pub(super) folder: PathBuf,
+    pub(super) folder: AuditFolder,
     pub(super) node: NodeId,
     pub(super) recent: Option<(Checkpoint, CheckpointPlace)>,
     /// The newest file, and how many lines of it are on disk.
@@ -128,7 +128,7 @@ pub(super) fn start(checkpoints: &Checkpoints, start: TreeStart) -> io::Result<(
     let (tell, newest) = watch::channel(None);
     let (end, ended) = mpsc::channel();
     let handed = Arc::<AtomicU64>::default();
-    let folder = TreeFolder::of(&start.folder, &start.node);
+    let folder = TreeFolder::inside(&start.folder, &start.node);
     let keeper = TreeKeeper {
         checkpoints: checkpoints.clone(),
         tell,
@@ -241,7 +241,7 @@ impl TreeKeeper {
     }
 
     fn publish(&self, checkpoint: &Checkpoint) -> io::Result<()> {
-        TreeFolder::of(&self.start.folder, &self.start.node).publish(checkpoint)
+        TreeFolder::inside(&self.start.folder, &self.start.node).publish(checkpoint)
     }
 
     /// Adds a checkpoint to the file of all.
@@ -250,6 +250,7 @@ impl TreeKeeper {
             tracing::info!(checkpoint = %checkpoint.note, "audit checkpoint");
         }
         let path = checkpoints_file(&self.start.folder, &self.start.node);
+        self.start.folder.check()?;
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
         cut_torn(&mut file)?;
         let line = KeptCheckpoint { checkpoint, place }.to_line().map_err(io::Error::other)?;
@@ -272,6 +273,7 @@ impl LineTree {
     /// Goes on from the newest checkpoint. What the files of the tree lack is made again from the lines.
     fn open(start: &TreeStart) -> io::Result<LineTree> {
         let TreeStart { folder, node, recent, .. } = start;
+        folder.check()?;
         let salt = salt_file(folder, node);
         let salts = match (kept_salts(folder, node)?, recent) {
             (Some(salts), _) => salts,
@@ -283,7 +285,7 @@ impl LineTree {
                 return Err(io::Error::other(format!("`{}` is missing: restore it from a copy", salt.display())));
             }
         };
-        let tiles = TreeFolder::of(folder, node);
+        let tiles = TreeFolder::inside(folder, node);
         let Some((checkpoint, place)) = recent else {
             let mut all = audit_files(folder)?.into_iter().filter(|file| file.node == *node);
             let begins = all.next().map_or(1, |file| file.sequence);

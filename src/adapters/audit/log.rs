@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::disk::{Disk, DiskFile, write_all};
 use super::folder::audit_file;
 use super::line_tree::TreeNews;
+use super::own_folder::{AuditFolder, named};
 use super::written_entries::{EntryKey, RecentEntries};
 use crate::audit::{FileExtent, FileHeader, Hash, Highest, LineText, SnapshotLink, UnusedNumbers};
 use crate::base::ids::Environment;
@@ -19,8 +20,6 @@ use crate::ports::Clock;
 
 /// In seconds.
 const DAY: i64 = 24 * 60 * 60;
-/// The remedy where a folder or a file is missing.
-const BRING_BACK: &str = "mount its disk, or put it back with all files; the gate goes on by itself";
 /// The bytes that test a full or failing disk.
 const PROBE: [u8; 4096] = [b' '; 4096];
 
@@ -47,7 +46,7 @@ impl Prepared {
 /// The folder of the files, and the limits of their growth.
 #[derive(Clone, Debug)]
 pub(super) struct LogPosition {
-    pub(super) folder: PathBuf,
+    pub(super) folder: AuditFolder,
     pub(super) node: NodeId,
     pub(super) rotate_bytes: u64,
 }
@@ -264,7 +263,7 @@ impl Log {
     fn write(&mut self, entries: &[&Prepared]) -> io::Result<()> {
         self.ready()?;
         if entries.is_empty() {
-            return Ok(());
+            return self.stays_in_place();
         }
         let mut batch = self.batch();
         for entry in entries {
@@ -276,6 +275,14 @@ impl Log {
             batch.put(entry);
         }
         self.flush(batch)
+    }
+
+    /// Opens the newest file again where it is not at its path any more.
+    fn stays_in_place(&mut self) -> io::Result<()> {
+        if self.file.as_ref().is_some_and(|file| file.length().is_err()) {
+            self.file = None;
+        }
+        self.ready()
     }
 
     fn batch(&self) -> Batch {
@@ -323,6 +330,7 @@ impl Log {
     fn begin(&mut self, anew: BTreeSet<Environment>) -> io::Result<()> {
         let sequence = self.tip.header.sequence.saturating_add(1);
         let path = audit_file(&self.place.folder, &self.place.node, sequence);
+        self.place.folder.check()?;
         let created = self.disk.create(&path);
         if !matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
             self.leftover = Some(path.clone());
@@ -377,6 +385,7 @@ impl Log {
         file.cut(self.tip.length)?;
         file.sync()?;
         self.file = Some(file);
+        self.place.folder.opens();
         Ok(())
     }
 
@@ -436,14 +445,4 @@ fn clash(entry: &Prepared) -> String {
         "number {number} of {environment} is on disk with another entry: a store that was set back gives numbers \
          again: begin another folder for the audit chain, and keep this one"
     )
-}
-
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    let folder = path.parent().filter(|_| error.kind() == io::ErrorKind::NotFound);
-    let text = match folder {
-        Some(folder) if !folder.is_dir() => format!("the folder `{}` is missing: {BRING_BACK}", folder.display()),
-        Some(folder) => format!("`{}` lacks the file of this gate's journal: {BRING_BACK}", folder.display()),
-        None => format!("`{}`: {error}", path.display()),
-    };
-    io::Error::new(error.kind(), text)
 }

@@ -23,6 +23,7 @@ mod met_store;
 mod missing_files;
 mod opening;
 mod operand_key;
+mod own_folder;
 mod reach_note;
 mod receipts;
 mod salts;
@@ -36,7 +37,6 @@ mod tree_folder;
 mod whole_journal;
 mod writer;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +86,7 @@ pub use met_store::{keep_met_store, met_store};
 pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
 pub use opening::OpeningAudit;
 pub use operand_key::{kept_operand_key, operand_key};
+pub use own_folder::{AuditFolder, is_missing_folder};
 pub use receipts::{EntryNumbers, JournalReceipts, NoReceipt};
 pub use salts::kept_salts;
 pub use signing::{Checkpoints, SigningKey};
@@ -95,11 +96,14 @@ pub use snapshots::{
 pub use tree_folder::TreeFolder;
 pub use whole_journal::{JournalPart, knows_environment, read_journal};
 
+/// How often the log is looked for in its folder.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How the audit log of a node is kept.
 #[derive(Clone, Debug)]
 pub struct AuditSettings {
     /// The folder; created if it does not exist.
-    pub folder: PathBuf,
+    pub folder: AuditFolder,
     pub node: NodeId,
     /// The maximum length of a file; a file also ends with the day (UTC).
     pub rotate_bytes: u64,
@@ -118,7 +122,7 @@ impl AuditSettings {
     /// Returns the default settings.
     pub fn of(folder: &Path, node: NodeId) -> AuditSettings {
         AuditSettings {
-            folder: folder.to_owned(),
+            folder: AuditFolder::at(folder),
             node,
             rotate_bytes: 128 * 1024 * 1024,
             deadline: Duration::from_secs(5),
@@ -167,6 +171,7 @@ fn in_place(place: Option<&(u64, u64)>) -> String {
 /// The audit log of this node.
 #[derive(Debug)]
 pub struct AuditFiles {
+    folder: AuditFolder,
     /// `None` while the log closes.
     jobs: Option<Sender<LogJob>>,
     places: Arc<Semaphore>,
@@ -200,7 +205,8 @@ impl AuditFiles {
     pub fn on(disk: Box<dyn Disk>, settings: AuditSettings, clock: Arc<dyn Clock>) -> Result<AuditFiles, OpenFault> {
         let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints, follower, note } = settings;
         let fault = |error: io::Error| OpenFault::disk(&folder, &error);
-        fs::create_dir_all(&folder).map_err(fault)?;
+        folder.make().map_err(fault)?;
+        folder.opens();
         let mut lock = lock(&lock_file(&folder, &node))?;
         is_free(&folder, &node)?;
         let recent = recent_checkpoint(&folder, &node).map_err(fault)?;
@@ -215,7 +221,7 @@ impl AuditFiles {
         let log =
             Log::new(disk, Arc::clone(&clock), place, start.tip, start.remembered).map_err(|error| {
                 match error.kind() {
-                    io::ErrorKind::ResourceBusy => OpenFault::Locked { path: folder.clone() },
+                    io::ErrorKind::ResourceBusy => OpenFault::Locked { path: folder.to_path_buf() },
                     _ => fault(error),
                 }
             })?;
@@ -249,6 +255,7 @@ impl AuditFiles {
         };
         thread::Builder::new().name("audit".to_owned()).spawn(run).map_err(fault)?;
         Ok(AuditFiles {
+            folder,
             jobs: Some(jobs),
             places: Arc::new(Semaphore::new(queue.max(1))),
             deadline,
@@ -272,6 +279,22 @@ impl AuditFiles {
     pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut life = self.life.clone();
         async move { while life.changed().await.is_ok() {} }
+    }
+
+    /// Returns the folder that was opened.
+    pub fn folder(&self) -> &AuditFolder {
+        &self.folder
+    }
+
+    /// Looks each second whether the log is in its folder, as long as the process lives: money waits for one that is missing,
+    /// also where nobody pays.
+    pub async fn keep_in_place(self: Arc<AuditFiles>) {
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            if self.health.is_well() {
+                drop(self.within_deadline(LogRequest::Append(Vec::new())).await);
+            }
+        }
     }
 
     /// Returns why the files, when they were opened, ended before what was noted of them.

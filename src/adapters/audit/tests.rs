@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;

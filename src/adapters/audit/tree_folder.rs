@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::folder::tree_folder;
+use super::own_folder::AuditFolder;
 use crate::adapters::regular_file::read_regular;
 use crate::audit::{Checkpoint, Hash, TILE_WIDTH, TileIndex, Tiles};
 use crate::ledger::NodeId;
@@ -16,11 +17,17 @@ pub(super) type LeafEntry = [u8; 32];
 #[derive(Clone, Debug)]
 pub struct TreeFolder {
     folder: PathBuf,
+    audit: AuditFolder,
 }
 
 impl TreeFolder {
     pub fn of(audit_folder: &Path, node: &NodeId) -> TreeFolder {
-        TreeFolder { folder: tree_folder(audit_folder, node) }
+        TreeFolder::inside(&AuditFolder::at(audit_folder), node)
+    }
+
+    /// Returns the tree of a log that writes.
+    pub(super) fn inside(audit: &AuditFolder, node: &NodeId) -> TreeFolder {
+        TreeFolder { folder: tree_folder(audit, node), audit: audit.clone() }
     }
 
     /// Writes hashes of a tile: all, or those that there are.
@@ -164,6 +171,7 @@ impl TreeFolder {
     /// Writes a file whole or not at all.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let folder = path.parent().unwrap_or(&self.folder);
+        self.audit.make_inside(&self.folder)?;
         fs::create_dir_all(folder)?;
         let mut name = path.as_os_str().to_owned();
         name.push(".unfinished");

@@ -429,7 +429,7 @@ fn begin(issuer: &IssuerConfig) -> Result<(SourceKind, Option<KeySet>), KeyringE
 
 fn warn_of(issuer: &str, keys: &KeySet) {
     for warning in keys.warnings() {
-        tracing::warn!(issuer, %warning, "a part of the issuer's keys is not used");
+        tracing::warn!(issuer, %warning, "the issuer's keys are odd");
     }
 }
 

@@ -1,14 +1,17 @@
 //! Keeps every policy set that took force, by version, so that an auditor can read the rules of a decision.
+//!
+//! Before the audit log is opened the archive makes the folder of the log; later it never does, and reads nothing in another one.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::LoadedPolicies;
+use crate::adapters::audit::AuditFolder;
 use crate::adapters::regular_file::read_regular_text;
 use crate::base::json;
 use crate::ledger::{NodeId, Number};
@@ -39,6 +42,7 @@ const MEANING: &str = "meaning.json";
 /// A folder with a subfolder for each version.
 #[derive(Clone, Debug)]
 pub struct Archive {
+    audit: AuditFolder,
     folder: PathBuf,
     /// Names the version that last decided at this node: nodes may share the folder.
     pointer: PathBuf,
@@ -71,10 +75,11 @@ pub struct FollowedSets {
 
 impl Archive {
     /// Returns the archive beside the audit log.
-    pub fn beside(audit: &Path, node: &NodeId) -> Archive {
+    pub fn beside(audit: &AuditFolder, node: &NodeId) -> Archive {
         let folder = audit.join("policies");
         let file = |prefix: &str| folder.join(format!("{prefix}{node}"));
-        Archive { pointer: file(IN_FORCE), proposed: file(PROPOSED), followed: file(FOLLOWED), folder: folder.clone() }
+        let (pointer, proposed, followed) = (file(IN_FORCE), file(PROPOSED), file(FOLLOWED));
+        Archive { audit: audit.clone(), pointer, proposed, followed, folder }
     }
 
     pub fn folder(&self) -> &Path {
@@ -83,7 +88,7 @@ impl Archive {
 
     /// Returns the version that was last in force at this node; `None` before the first.
     pub fn in_force(&self) -> io::Result<Option<String>> {
-        let Some(text) = note_if_there(&self.pointer, WITHOUT_IN_FORCE)? else { return Ok(None) };
+        let Some(text) = self.note(&self.pointer, WITHOUT_IN_FORCE)? else { return Ok(None) };
         match is_version(text.trim()) {
             true => Ok(Some(text.trim().to_owned())),
             false => Err(damaged(&self.pointer, NO_VERSION, WITHOUT_IN_FORCE)),
@@ -92,7 +97,7 @@ impl Archive {
 
     /// Returns what this node's folder proposed last; `None` before the first.
     pub fn proposed(&self) -> io::Result<Option<Proposed>> {
-        let Some(text) = note_if_there(&self.proposed, WITHOUT_PROPOSED)? else { return Ok(None) };
+        let Some(text) = self.note(&self.proposed, WITHOUT_PROPOSED)? else { return Ok(None) };
         let parts = text.trim().split_once(' ').filter(|(version, _)| is_version(version));
         let parts = parts.and_then(|(version, number)| Some((version.to_owned(), number.parse().ok()?)));
         let (version, number) = parts.ok_or_else(|| damaged(&self.proposed, NO_VERSION, WITHOUT_PROPOSED))?;
@@ -101,20 +106,18 @@ impl Archive {
 
     /// Records what this node's folder proposes; on disk when this returns.
     pub fn propose(&self, proposed: &Proposed) -> io::Result<()> {
-        make(&self.folder)?;
         self.write(&self.proposed, &format!("{} {}\n", proposed.version, proposed.replaces.as_u64()))
     }
 
     /// Returns the set that this node believed last; `None` before the first.
     pub fn followed(&self) -> io::Result<Option<FollowedSets>> {
-        let Some(text) = note_if_there(&self.followed, WITHOUT_FOLLOWED)? else { return Ok(None) };
+        let Some(text) = self.note(&self.followed, WITHOUT_FOLLOWED)? else { return Ok(None) };
         let read = json::from_record(text.trim().as_bytes(), FORMAT);
         read.map(Some).map_err(|fault| damaged(&self.followed, &fault.to_string(), WITHOUT_FOLLOWED))
     }
 
     /// Records which set this node believes; on disk when this returns.
     pub fn follow(&self, followed: &FollowedSets) -> io::Result<()> {
-        make(&self.folder)?;
         self.write(&self.followed, &format!("{}\n", json::to_record(followed, FORMAT)))
     }
 
@@ -134,7 +137,17 @@ impl Archive {
         self.write(&self.pointer, &format!("{}\n", set.policies.version()))
     }
 
+    /// Reads a note of this node; one that is no text is damaged.
+    fn note(&self, path: &Path, without: &str) -> io::Result<Option<String>> {
+        self.audit.check()?;
+        read_if_there(path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => damaged(path, &error.to_string(), without),
+            _ => error,
+        })
+    }
+
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.audit.make_inside(&self.folder)?;
         let unfinished = path.with_file_name(format!("{}{UNFINISHED}", path.file_name().unwrap_or_default().display()));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
         file.write_all(text.as_bytes())?;
@@ -146,16 +159,17 @@ impl Archive {
     /// Keeps a set; on disk when this returns. Two texts of the same meaning have one version: the first one is kept.
     pub fn keep(&self, set: &LoadedPolicies) -> io::Result<()> {
         let version = set.policies.version();
+        self.audit.check()?;
         let whole = self.folder.join(version);
         if whole.exists() {
             return Ok(());
         }
-        make(&self.folder)?;
+        self.audit.make_inside(&self.folder)?;
         let unfinished = self.folder.join(format!("{version}{UNFINISHED}"));
         if unfinished.exists() {
             fs::remove_dir_all(&unfinished)?;
         }
-        make(&unfinished)?;
+        self.audit.make_inside(&unfinished)?;
         let meaning = (MEANING.to_owned(), format!("{:#}\n", set.policies.meaning.to_json()));
         for (name, text) in set.texts.iter().chain([&meaning]) {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(unfinished.join(name))?;
@@ -180,18 +194,6 @@ fn is_version(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Reads a note of this node; one that is no text is damaged.
-fn note_if_there(path: &Path, without: &str) -> io::Result<Option<String>> {
-    read_if_there(path).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => damaged(path, &error.to_string(), without),
-        _ => error,
-    })
-}
-
 fn damaged(path: &Path, why: &str, without: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("`{}` is damaged: {why}; {without}", path.display()))
-}
-
-fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

@@ -12,7 +12,7 @@ use super::PaymentFilterArgs;
 use crate::base::visible::visible;
 use crate::cli::arguments::{day, zone};
 use crate::cli::console::{ConsoleCall, ConsoleOptions, refusal};
-use crate::cli::output::{OutputFormat, text_at};
+use crate::cli::output::{OutputFormat, counted, text_at};
 use crate::cli::{ExitReason, complain, print};
 
 /// Export payments as CSV, or as JSON lines that can be verified
@@ -50,14 +50,15 @@ enum ExportFormat {
 
 /// The unit of an export, and what it wrote so far.
 struct WrittenExports {
-    unit: &'static str,
+    /// The word for one row, and for several.
+    unit: (&'static str, &'static str),
     files: Vec<Value>,
     since: Value,
 }
 
 impl ExportPaymentsArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
-        let unit = if self.statement.is_some() { "lines" } else { "payments" };
+        let unit = if self.statement.is_some() { ("line", "lines") } else { ("payment", "payments") };
         let mut written = WrittenExports { unit, files: Vec::new(), since: Value::Null };
         let ended = self.write_files(&mut written);
         // Files that were written are told even where a later one failed.
@@ -121,10 +122,10 @@ impl ExportPaymentsArgs {
 }
 
 /// Describes a file that was written.
-fn file_in_words(file: &Value, unit: &str) -> String {
+fn file_in_words(file: &Value, (one, many): (&str, &str)) -> String {
     let [path, sha256, environment] = ["/path", "/sha256", "/environment"].map(|place| text_at(file, place));
-    let line =
-        format!("`{path}`: {} {unit}, SHA-256 {sha256}, audit entry {} of {environment}", file["rows"], file["number"]);
+    let rows = counted(file["rows"].as_u64().unwrap_or_default(), one, many);
+    let line = format!("`{path}`: {rows}, SHA-256 {sha256}, audit entry {} of {environment}", file["number"]);
     format!("{}\n", visible(&line))
 }
 

@@ -2,6 +2,8 @@
 
 mod export;
 mod foreign;
+mod joined;
+mod sealed_export;
 mod statement;
 mod verify;
 

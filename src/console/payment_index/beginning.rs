@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Returns the time from which on a journal has every entry, where it begins behind the first one: its folder was lost,
 /// the gate came later, or older files were archived. `None` where it has them all.
-pub(super) fn late_beginning(folder: &Path, node: &NodeId) -> io::Result<Option<StoreTime>> {
+pub fn late_beginning(folder: &Path, node: &NodeId) -> io::Result<Option<StoreTime>> {
     let (mut firsts, mut left) = (BTreeMap::new(), MAX_BYTES);
     for file in audit_files(folder)?.into_iter().filter(|file| file.node == *node) {
         let mut text = BufReader::new(File::open(&file.path)?.take(left));

@@ -13,6 +13,7 @@ mod row;
 mod stage;
 mod text_mark;
 
+pub(super) use beginning::late_beginning;
 pub(super) use book::{PaymentBook, PaymentKey};
 pub(super) use fact::{DecidedCall, PaymentStatus, WAYS};
 #[cfg(test)]

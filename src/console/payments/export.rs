@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::destinations::DestinationNames;
 use super::rows::RowMaker;
 use super::statement::{self, DayStatement, LineSamples, StatementColumn, StatementQuery};
-use super::{PaymentOrder, PaymentQuery, SortKey, read_in_turn};
+use super::{PaymentOrder, PaymentQuery, position_text, read_in_turn};
 use crate::catalog::Violation;
-use crate::console::export::{self, ExportFile, MAX_ROWS, columns, csv, json_lines};
+use crate::console::export::{self, ExportFile, MAX_ROWS, columns, csv, json_lines, of_part, row_with};
 use crate::console::payment_index::{PaymentKey, PaymentRow, ReadBook};
 use crate::console::person::Person;
 use crate::console::render::moment;
@@ -20,7 +20,7 @@ use crate::console::state::ConsoleState;
 use crate::stations::reply::{Code, Reply, error_json};
 
 /// The columns of CSV: the name, and the place in the JSON of a payment.
-const COLUMNS: [(&str, &str); 26] = [
+const COLUMNS: [(&str, &str); 28] = [
     ("at", "/at"),
     ("environment", "/environment"),
     ("request", "/name"),
@@ -47,6 +47,8 @@ const COLUMNS: [(&str, &str); 26] = [
     ("approved by", "/approvedBy"),
     ("journal number", "/number"),
     ("complete since", "/since"),
+    ("part begins behind", "/after"),
+    ("next part begins behind", "/next"),
 ];
 
 /// The columns of a statement before its sums: first those that are the same in each row.
@@ -94,7 +96,7 @@ struct FoundRows {
 }
 
 enum RowsOf {
-    Payments { page: Vec<(PaymentKey, PaymentRow)>, next: Option<String> },
+    Payments { page: Vec<(PaymentKey, PaymentRow)>, after: Option<String>, next: Option<String> },
     Statement { statement: DayStatement, samples: LineSamples, day: Map<String, Value> },
 }
 
@@ -105,8 +107,8 @@ impl ExportQuery {
                 let roles: Vec<&str> = person.roles().collect();
                 let (page, next) = query.tally(&inside.visibility, &roles, &read.book).page();
                 let page = page.into_iter().filter_map(|key| Some((key.clone(), read.book.row(&key)?.clone())));
-                let next = next.map(|(by, at, number): SortKey| format!("{by}.{at}.{number}"));
-                RowsOf::Payments { page: page.collect(), next }
+                let (after, next) = (query.after.map(position_text), next.map(position_text));
+                RowsOf::Payments { page: page.collect(), after, next }
             }
             ExportQuery::Statement(_) if read.is_filling() => {
                 let why = "the gate still reads its audit log, so that the statement is not whole; try again shortly.";
@@ -126,14 +128,6 @@ fn payment_row(maker: &RowMaker<'_>, key: &PaymentKey, row: &PaymentRow) -> Valu
     let (mut row, hash) = maker.row(key, row);
     if let Some(members) = row.as_object_mut() {
         members.insert("entrySha256".to_owned(), hash.map(|hash| hash.to_string()).into());
-    }
-    row
-}
-
-/// Returns a row of CSV, which has no head, with what a head says of all rows.
-fn row_with(mut row: Value, of_all: &Map<String, Value>) -> Value {
-    if let Some(members) = row.as_object_mut() {
-        members.extend(of_all.clone());
     }
     row
 }
@@ -162,18 +156,20 @@ pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActReques
     let make = move |inside: &ConsoleState, found: Result<FoundRows, Box<Reply>>| {
         let (catalog, FoundRows { since, rows }) = (inside.catalog(), found?);
         let maker = RowMaker { inside, catalog: &catalog, names: &names };
-        let mut of_all = Map::from_iter([("since".to_owned(), since.clone())]);
-        let (rows, columns, next, totals): (Vec<Value>, _, _, _) = match rows {
-            RowsOf::Payments { page, next } => {
+        let (mut of_all, mut part) = (of_part(&since, None, None), (None, None));
+        let (rows, columns, totals): (Vec<Value>, _, _) = match rows {
+            RowsOf::Payments { page, after, next } => {
+                of_all = of_part(&since, after.as_deref(), next.as_deref());
+                part = (after, next);
                 let rows = page.iter().map(|(key, row)| payment_row(&maker, key, row));
-                (rows.collect(), columns(&COLUMNS), next, None)
+                (rows.collect(), columns(&COLUMNS), None)
             }
             RowsOf::Statement { statement, samples, day } => {
                 let Some(rows) = statement.lines_json(&maker, &samples) else {
                     return Err(Box::new(violated(vec![statement::too_many()])));
                 };
                 of_all.extend(day);
-                (rows, statement_columns(), None, Some(statement.totals_json()))
+                (rows, statement_columns(), Some(statement.totals_json()))
             }
         };
         let count = rows.len();
@@ -184,7 +180,8 @@ pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActReques
             of_all.extend(totals.map(|totals| ("totals".to_owned(), totals.into())));
             json_lines(&row_with(head, &of_all), &rows)
         };
-        Ok(ExportFile { name, is_csv, content, rows: count, next, since, of })
+        let (after, next) = part;
+        Ok(ExportFile { name, is_csv, content, rows: count, after, next, since, of })
     };
     let made = read_in_turn(server, turn, find, make).await;
     match made.and_then(|made| made) {

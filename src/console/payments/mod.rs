@@ -214,7 +214,7 @@ pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
         let maker = RowMaker { inside, catalog: &catalog, names: &names };
         let rows = page.iter().filter_map(|key| Some(maker.row(key, read.book.row(key)?).0));
         let rows: Vec<Value> = rows.collect();
-        let next = next.map(|(by, at, number)| format!("{by}.{at}.{number}"));
+        let next = next.map(position_text);
         let mut answer = json!({ "payments": rows, "next": next, "count": count, "sums": sums });
         put_extent(&mut answer, inside, read);
         ok_json(200, &answer)
@@ -369,6 +369,10 @@ fn parse_position(text: &str) -> Option<SortKey> {
     let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let position = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     (is_plain && parts.next().is_none()).then_some(position)
+}
+
+fn position_text((by, at, number): SortKey) -> String {
+    format!("{by}.{at}.{number}")
 }
 
 #[cfg(test)]

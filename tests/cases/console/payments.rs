@@ -223,8 +223,9 @@ fn an_export_is_an_audit_entry_and_can_be_verified() {
         serde_json::from_slice::<Value>(&sluice(&words).output().unwrap().stdout).unwrap()
     };
     let none = Value::Null;
+    let files = json!([{"path": file, "rows": 2, "after": none, "next": none}]);
     let whole = json!({"whole": true, "unchanged": true, "rows": 2, "since": none, "day": none, "zone": none, "gaps": [],
-        "compared": true, "flaws": []});
+        "compared": true, "flaws": [], "files": files});
     assert_eq!(told(&file), whole);
     // A row of another amount is noticed, even where all else is the same.
     let changed = gate.path("changed.jsonl");

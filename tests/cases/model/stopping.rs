@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
+use sluice::adapters::audit::AuditFolder;
 use sluice::adapters::rate::Local;
 use sluice::adapters::store::sealed::Seals;
 use sluice::adapters::unsettled_outcomes::Unsettled;
@@ -115,7 +116,7 @@ impl Stopping {
         let credential = CredentialConfig::Inject(CredentialSource::Given(Secret::new("gate".to_owned())));
         let made = model_node(0, &fate, &clock, &store, &file, &upstream, &credential);
         let ((stop, stopping), home) = (watch::channel(false), tempfile::tempdir().unwrap());
-        let unsettled = Some(Unsettled::new(home.path().join("unsettled"), Seals::default()));
+        let unsettled = Some(Unsettled::beside(AuditFolder::at(home.path()), Seals::default()));
         let node = Arc::new(Node { stopping: stopping.clone(), unsettled, ..Node::clone(&made.books) });
         let metrics = Metrics::new().unwrap();
         let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
@@ -135,7 +136,7 @@ impl Stopping {
     }
 
     async fn waiting(&self) -> Vec<ClaimEvent> {
-        let unsettled = Unsettled::new(self.home.path().join("unsettled"), Seals::default());
+        let unsettled = Unsettled::beside(AuditFolder::at(self.home.path()), Seals::default());
         unsettled.waiting().await.unwrap().outcomes.into_iter().map(|outcome| outcome.event).collect()
     }
 

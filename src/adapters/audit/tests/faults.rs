@@ -198,7 +198,7 @@ fn fate() -> impl Strategy<Value = DiskFate> {
 }
 
 fn started(disk: &Faulty, folder: &Path, clock: &Arc<Hand>) -> Result<Log, TestCaseError> {
-    let place = LogPosition { folder: folder.to_owned(), node: node(), rotate_bytes: 1200 };
+    let place = LogPosition { folder: AuditFolder::at(folder), node: node(), rotate_bytes: 1200 };
     loop {
         let start = start::find_start(folder, &node(), None).map_err(|fault| TestCaseError::fail(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::clone(clock) as _;

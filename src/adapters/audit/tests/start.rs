@@ -85,7 +85,7 @@ async fn a_file_that_does_not_go_on_where_the_one_before_ends_is_damage() {
 fn what_is_remembered_no_longer_is_looked_up_in_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let start = crate::adapters::audit::start::find_start(folder.path(), &node(), None).unwrap();
-    let place = LogPosition { folder: folder.path().to_owned(), node: node(), rotate_bytes: 1 << 30 };
+    let place = LogPosition { folder: AuditFolder::at(folder.path()), node: node(), rotate_bytes: 1 << 30 };
     let mut log =
         Log::new(Box::new(MachineDisk), Arc::new(Hand::default()), place, start.tip, start.remembered).unwrap();
     let count = written_entries::REMEMBERED as u64 + 10;

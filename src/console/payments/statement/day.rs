@@ -23,12 +23,13 @@ impl StatementDay {
     pub fn of(day: &str, zone: Option<&str>) -> Result<StatementDay, Violation> {
         let wrong_day = || wrong("day", "format", "a day such as 2026-11-20");
         let date = only_day(day).ok_or_else(wrong_day)?;
-        let name = zone.unwrap_or("UTC");
         let wrong_zone = || wrong("zone", "format", "a name of the IANA time zone database");
-        let zone = match name {
-            "UTC" => TimeZone::UTC,
-            name => TimeZoneDatabase::bundled().get(name).map_err(|_| wrong_zone())?,
+        let zone = match zone {
+            None | Some("UTC") => TimeZone::UTC,
+            Some(name) => TimeZoneDatabase::bundled().get(name).map_err(|_| wrong_zone())?,
         };
+        // One zone has one name in files and entries, however it was typed.
+        let name = zone.iana_name().ok_or_else(wrong_zone)?.to_owned();
         if zone.is_unknown() {
             return Err(wrong_zone());
         }
@@ -37,7 +38,7 @@ impl StatementDay {
             Ok(StoreTime::of_micros(begin.timestamp().as_microsecond()))
         };
         let next = date.tomorrow().map_err(|_| wrong_day())?;
-        Ok(StatementDay { day: date, zone: name.to_owned(), begin: begin_of(date)?, end: begin_of(next)? })
+        Ok(StatementDay { day: date, zone: name, begin: begin_of(date)?, end: begin_of(next)? })
     }
 
     /// Returns the members that say which day it is; `now` tells whether it is over.
@@ -83,6 +84,7 @@ mod tests {
         }
         let name = |zone: &str| StatementDay::of("2026-11-30", Some(zone)).unwrap().in_file_name();
         assert_eq!(name("UTC"), "2026-11-30-UTC");
+        assert_eq!(name("europe/PARIS"), "2026-11-30-Europe-Paris");
         assert_eq!(name("America/New_York"), "2026-11-30-America-New-York");
         assert_ne!(name("Etc/GMT+5"), name("Etc/GMT-5"));
     }
