@@ -133,20 +133,42 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Returns the units that a window holds now.
     async fn used(&self, environment: Environment, window: &WindowKey, span: WindowSpan) -> Result<u64, StoreFault> {
-        match self.query(Query::Used { environment, window: window.clone(), span }).await? {
-            QueryAnswer::Units(units) => Ok(units),
+        Ok(self.used_of(environment, vec![window.clone()], span).await?.into_iter().sum())
+    }
+
+    /// Returns the units that each of these windows holds now, in their order.
+    async fn used_of(
+        &self,
+        environment: Environment,
+        windows: Vec<WindowKey>,
+        span: WindowSpan,
+    ) -> Result<Vec<u64>, StoreFault> {
+        let asked = windows.len();
+        match self.query(Query::Used { environment, windows, span }).await? {
+            QueryAnswer::Units(units) if units.len() == asked => Ok(units),
             other => Err(other.unexpected()),
         }
     }
 
-    /// Returns the windows, of one limit or of all, with reservations that may still count, in no order.
+    /// Returns the windows, of one limit or of all, with reservations that may still count, in an order of the store's own.
     async fn windows(
         &self,
         environment: Environment,
         limit: Option<&str>,
         count: usize,
     ) -> Result<Vec<WindowKey>, StoreFault> {
-        match self.query(Query::Windows { environment, limit: limit.map(str::to_owned), count }).await? {
+        self.windows_behind(environment, limit, None, count).await
+    }
+
+    /// Returns those windows behind one of them in that order. The window itself may be gone.
+    async fn windows_behind(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        behind: Option<WindowKey>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        match self.query(Query::Windows { environment, limit: limit.map(str::to_owned), behind, count }).await? {
             QueryAnswer::Windows(windows) => Ok(windows),
             other => Err(other.unexpected()),
         }

@@ -68,7 +68,7 @@ enum PolicyCommand {
     Replay(replay::PolicyReplayArgs),
     /// Show the usage of limits in a running gate
     ///
-    /// The fullest come first. Takes any role of the console.
+    /// The fullest come first: at most 1000, and the fullest of each limit. Takes any role of the console.
     Usage {
         #[command(flatten)]
         way: ConsoleOptions,
@@ -222,8 +222,16 @@ fn usage_in_words(answer: &Value) -> String {
     if lines.is_empty() {
         lines.push("The policies have no limits.\n".to_owned());
     }
-    if answer.get("more").and_then(Value::as_bool) == Some(true) {
-        lines.push("There are more; name one limit with `--limit`.\n".to_owned());
+    let is_true = |name: &str| answer.get(name).and_then(Value::as_bool) == Some(true);
+    if is_true("unreadWindows") {
+        lines.push("Not every key was read: a fuller one may be missing.\n".to_owned());
+    } else if is_true("more") {
+        lines.push("Other keys are in use, none of them fuller than those of its limit here.\n".to_owned());
+    }
+    if is_true("unreadCalls") {
+        lines.push(
+            "More calls are open than were read: `inFlight` and `pending` are at least what they say.\n".to_owned(),
+        );
     }
     lines.concat()
 }

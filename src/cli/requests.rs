@@ -244,11 +244,20 @@ fn doubt_in_words(request: &Value) -> String {
     format!("{}{tried}{executed}{absent}{abandoned}", text_at(request, "/doubt"))
 }
 
+/// The state of a call of which only its existence is still stored.
+const SPENT: &str = "spent";
+const SPENT_IN_WORDS: &str = "The requestId was used, and its answer is no longer kept (`store.answers_days`): a call with it is refused, \
+    and nothing is sent. Look in upstream's payments API or in the audit log what became of it, before anybody pays again under \
+    another requestId.";
+
 /// Formats a call: what it is, then everything else that the console knows of it.
 fn request_in_words(request: &Value) -> String {
     const SHOWN: [&str; 6] = ["environment", "name", "operation", "owner", "state", "words"];
     let [environment, name] = ["/environment", "/name"].map(|pointer| text_at(request, pointer));
     let [operation, state] = ["/operation", "/state"].map(|pointer| text_at(request, pointer));
+    if state == SPENT {
+        return format!("{} {}: {SPENT}\n  {SPENT_IN_WORDS}\n", visible(&environment), visible(&name));
+    }
     let mut text =
         format!("{} {}: {operation} by {}, {state}\n", visible(&environment), visible(&name), owner(request));
     for word in request.get("words").and_then(Value::as_array).into_iter().flatten() {
@@ -282,5 +291,21 @@ fn put(text: &mut String, name: &str, value: &Value) {
         Value::Bool(_) | Value::Number(_) => {
             text.push_str(&format!("  {name:<20} {}\n", visible(&value.to_string())));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_spent_request_id_says_what_that_means_and_what_to_do() {
+        let spent = json!({ "environment": "production", "name": "p-1", "state": "spent" });
+        let text = request_in_words(&spent);
+        let (first, rest) = text.split_once('\n').unwrap();
+        assert_eq!(first, "production p-1: spent");
+        assert!(rest.contains("no longer kept (`store.answers_days`)") && rest.contains("payments API"), "{rest}");
     }
 }

@@ -13,8 +13,10 @@ use crate::base::ids::{Environment, OperationId};
 use crate::catalog::{BodyPlace, Operation, Violation};
 use crate::ledger::StoreTime;
 use crate::node::explain;
-use crate::node::explain::{ExplainedCall, LimitUsage};
-use crate::node::exposure::{Exposure, with_promised};
+use crate::node::explain::ExplainedCall;
+use crate::node::exposure::{ExposedUsage, Exposure, with_promised};
+use crate::node::limit_usage;
+use crate::node::limit_usage::LimitUsage;
 use crate::policy::{Explanation, Limit, Rate, TestRequest, key_as_json, key_in_words};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 use crate::telemetry::RateCounters;
@@ -80,18 +82,16 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     // Of what is hidden nobody says that it is not used.
     let is_hidden = environments.len() < all;
     let catalog = inside.catalog();
-    let usage = match explain::usage(&inside.node, policies, &environments, limit).await {
-        Ok((usage, is_more)) => {
-            let usage = with_promised(&inside.node, &catalog, policies, &environments, limit, usage).await;
-            usage.map(|usage| (usage, is_more))
-        }
+    let usage = match limit_usage::usage(&inside.node, policies, &environments, limit).await {
+        Ok(usage) => with_promised(&inside.node, &catalog, policies, &environments, limit, usage).await,
         Err(fault) => Err(fault),
     };
     match usage {
-        Ok((usage, is_more)) => {
+        Ok(ExposedUsage { windows: usage, has_more, has_unread_windows, has_unread_calls }) => {
             let is_asked = |one: &&Limit| limit.is_none_or(|id| *one.id == *id);
-            let is_unused =
-                |one: &&Limit| !is_more && !is_hidden && usage.iter().all(|(used, _)| used.limit.id != one.id);
+            let is_unused = |one: &&Limit| {
+                !has_unread_windows && !is_hidden && usage.iter().all(|(used, _)| used.limit.id != one.id)
+            };
             let unused = policies.rules.limits.iter().filter(is_asked).filter(is_unused).map(unused_json);
             let unused: Vec<Value> = unused.collect();
             // The key of a window may name a caller, or whom others pay.
@@ -101,7 +101,15 @@ pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
             let usage: Vec<Value> = usage.iter().filter(is_shown).map(usage_json).collect();
             let rates: Vec<Value> = snapshot.rates.counted().map(rate_json).collect();
             let version = policies.version();
-            let told = json!({ "version": version, "usage": usage, "unused": unused, "more": is_more, "rates": rates });
+            let told = json!({
+                "version": version,
+                "usage": usage,
+                "unused": unused,
+                "more": has_more,
+                "unreadWindows": has_unread_windows,
+                "unreadCalls": has_unread_calls,
+                "rates": rates,
+            });
             ok_json(200, &told)
         }
         Err(fault) => store_failed(inside, &fault),

@@ -37,16 +37,18 @@ pub enum Query {
         index: Index,
         member: String,
     },
-    /// The units that a window holds now.
+    /// The units that each of these windows holds now.
     Used {
         environment: Environment,
-        window: WindowKey,
+        windows: Vec<WindowKey>,
         span: WindowSpan,
     },
-    /// The windows, of one limit or of all, with reservations that may still count; in no order.
+    /// The windows, of one limit or of all, with reservations that may still count; in an order of the store's own, behind
+    /// this one.
     Windows {
         environment: Environment,
         limit: Option<String>,
+        behind: Option<WindowKey>,
         count: usize,
     },
     /// The entries of all nodes behind a number that not every journal has yet, in the order of their numbers.
@@ -73,7 +75,7 @@ pub enum QueryAnswer {
     Record(Option<Record>, StoreTime),
     Members(Vec<(StoreTime, String)>),
     Due(Option<StoreTime>),
-    Units(u64),
+    Units(Vec<u64>),
     Windows(Vec<WindowKey>),
     Entries(Vec<Outstanding>),
     Number(Number),

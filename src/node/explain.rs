@@ -1,18 +1,13 @@
-//! Explains what would become of a request, and what limits have left, without doing anything.
+//! Explains what would become of a request, without doing anything.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::Node;
-use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::ledger::{Index, StoreFault, StoreTime, WindowKey};
-use crate::policy::{Facts, Limit, NearMiss, Policies, Reservation, TestRequest, Verdict};
+use crate::policy::{Facts, NearMiss, Policies, Reservation, TestRequest, Verdict};
 use crate::stations::check::Intent;
 use crate::stations::decide::{destinations, evaluate, paid_name};
-
-/// The most windows that one answer reads.
-const MAX_WINDOWS: usize = 1_000;
 
 /// The decision on a request as if it were made now.
 #[derive(Debug)]
@@ -93,59 +88,4 @@ pub async fn outlook(node: &Node, policies: &Policies, intent: &Intent) -> Resul
         counts.push((reservation.clone(), used));
     }
     Ok(Forecast { paid, counts })
-}
-
-/// The amount spent under a limit for one value of its key.
-#[derive(Debug)]
-pub struct LimitUsage<'p> {
-    pub environment: Environment,
-    pub limit: &'p Limit,
-    pub key: String,
-    pub used: u64,
-}
-
-/// Returns the amount in the fullest window of a limit, among the windows that are read.
-pub async fn fullest(node: &Node, environment: Environment, limit: &Limit) -> Result<u64, StoreFault> {
-    let Some(span) = limit.span(node.time().await?) else { return Ok(0) };
-    let mut most = 0;
-    for window in node.store.windows(environment, Some(&limit.id), MAX_WINDOWS).await? {
-        if !limit.has_window(&window.key) {
-            continue;
-        }
-        most = most.max(node.store.used(environment, &window, span).await?);
-    }
-    Ok(most)
-}
-
-/// Returns the use of the limits in force, the fullest first, and whether there are more than were read.
-pub async fn usage<'p>(
-    node: &Arc<Node>,
-    policies: &'p Policies,
-    environments: &[Environment],
-    limit: Option<&str>,
-) -> Result<(Vec<LimitUsage<'p>>, bool), StoreFault> {
-    let now = node.time().await?;
-    let (mut all, mut is_more) = (Vec::new(), false);
-    for environment in environments.iter().copied() {
-        let mut windows = node.store.windows(environment, limit, MAX_WINDOWS.saturating_add(1)).await?;
-        is_more |= windows.len() > MAX_WINDOWS;
-        windows.retain(WindowKey::is_of_policy);
-        windows.truncate(MAX_WINDOWS);
-        for window in windows {
-            let is_of = |limit: &&Limit| *limit.id == *window.limit && limit.has_window(&window.key);
-            let Some(limit) = policies.rules.limits.iter().find(is_of) else { continue };
-            let Some(span) = limit.span(now) else { continue };
-            let used = node.store.used(environment, &window, span).await?;
-            if used > 0 {
-                all.push(LimitUsage { environment, limit, key: window.key, used });
-            }
-        }
-    }
-    let part =
-        |one: &LimitUsage<'_>, other: &LimitUsage<'_>| u128::from(one.used) * u128::from(other.limit.max.units());
-    all.sort_by(|a, b| {
-        let by_name = || (&a.limit.id, a.environment, &a.key).cmp(&(&b.limit.id, b.environment, &b.key));
-        part(b, a).cmp(&part(a, b)).then_with(by_name)
-    });
-    Ok((all, is_more))
 }

@@ -1,6 +1,8 @@
 //! Freezing, lifting and listing freezes.
 //!
 //! One function for each act, whichever way it comes. Each act is one commit with its audit entry.
+use bytes::Bytes;
+
 use super::Node;
 use super::frozen_index::{FrozenIndex, MAX_FROZEN_CALLERS};
 use super::operate::{takes_two, with_signatures};
@@ -9,11 +11,16 @@ use super::sign_act;
 use super::sign_act::{SaidWord, UnsignedAct};
 use super::store_time::correction_of;
 use crate::base::ids::Environment;
-use crate::ledger::{Content, Index, Step, StoreFault, StoreTime};
+use crate::ledger::{Content, Index, Keep, Kind, Record, RecordKey, Step, StoreFault, StoreTime};
 use crate::people::joint_act::{JointAct, JointStep, PersonWord, waiting_people};
 use crate::people::signed_act::{ActTerms, PersonAct};
 use crate::policy::Policies;
 use crate::stations::claim::{self, ClockCorrection, Forgotten, Freeze, Frozen, OpenedBeginning, Owner};
+
+/// The record by which gates that freeze the last callers for which there is room know of each other.
+const LAST_CALLERS: &str = "frozen-callers";
+/// Gates that freeze callers at one moment: beyond this room they do not guard against each other.
+const MAX_GATES: usize = 16;
 
 /// A freeze: since when, by whom and why.
 #[derive(Clone, Debug)]
@@ -95,20 +102,33 @@ pub async fn freeze(
     person: &Owner,
     reason: &str,
 ) -> Result<FreezeSaid, StoreFault> {
-    let is_bounded = what.is_of_caller() && !is_frozen(node, environment, what).await?;
-    if is_bounded && FrozenIndex::read(&*node.store, environment, None).await?.has_most_callers() {
-        return Ok(FreezeSaid::TooMany);
+    if !what.is_of_caller() {
+        return freeze_or_add(node, environment, what, (person, reason), true).await;
     }
-    let is_new = freeze_or_add(node, environment, what, (person, reason), true).await?;
-    Ok(if is_new { FreezeSaid::Frozen } else { FreezeSaid::FrozenAlready })
+    // Two people who count at one moment would both find room.
+    let _turn = node.freezing.lock().await;
+    freeze_or_add(node, environment, what, (person, reason), true).await
 }
 
-async fn is_frozen(node: &Node, environment: Environment, what: &Freeze) -> Result<bool, StoreFault> {
-    match node.store.read(&what.key(environment)).await {
-        // A freeze that cannot be read stands all the same.
-        Err(StoreFault::Broken(_)) => Ok(true),
-        read => Ok(read?.0.is_some()),
-    }
+/// Returns the steps that guard a freeze of a caller against those that other gates make at the same moment; `None` where there
+/// is no room for it.
+async fn room_for_caller(node: &Node, environment: Environment) -> Result<Option<Vec<Step>>, StoreFault> {
+    let key = RecordKey { environment, kind: Kind::Counter, name: LAST_CALLERS.to_owned() };
+    let before = match node.store.read(&key).await {
+        // A record that cannot be read prevents no freeze.
+        Err(StoreFault::Broken(_)) => None,
+        read => Some(read?.0),
+    };
+    let index = FrozenIndex::read(&*node.store, environment, None).await?;
+    let (value, keep) = (Bytes::from_static(b"{}"), Keep::Forever);
+    Ok(match (index.room_for_callers(), before) {
+        (0, _) => None,
+        // Each gate freezes one caller at a time.
+        (room, _) if room > MAX_GATES => Some(Vec::new()),
+        (_, None) => Some(Vec::new()),
+        (_, Some(None)) => Some(vec![Step::Create { key, value, keep }]),
+        (_, Some(Some(Record { version, .. }))) => Some(vec![Step::Replace { key, version, value, keep }]),
+    })
 }
 
 /// Freezes, or freezes again for another reason, however much is frozen and whatever the person did before. Returns `false`
@@ -120,27 +140,35 @@ pub(super) async fn freeze_anyway(
     person: &Owner,
     reason: &str,
 ) -> Result<bool, StoreFault> {
-    freeze_or_add(node, environment, what, (person, reason), false).await
+    Ok(freeze_or_add(node, environment, what, (person, reason), false).await? == FreezeSaid::Frozen)
 }
 
-/// A freeze is always made. `is_bounded` takes a further reason for what is frozen already from the person's room for entries.
+/// With `is_bounded`, only so many callers are frozen, and a further reason for what is frozen already takes from the person's
+/// room for entries. Any other freeze is always made.
 async fn freeze_or_add(
     node: &Node,
     environment: Environment,
     what: &Freeze,
     (person, reason): (&Owner, &str),
     is_bounded: bool,
-) -> Result<bool, StoreFault> {
+) -> Result<FreezeSaid, StoreFault> {
     node.takes_acts(environment)?;
     let mut retry = Retry::default();
     loop {
         let (standing, _) = match node.store.read(&what.key(environment)).await {
             // A freeze that cannot be read stands all the same.
-            Err(StoreFault::Broken(_)) => return Ok(false),
+            Err(StoreFault::Broken(_)) => return Ok(FreezeSaid::FrozenAlready),
             read => read?,
         };
         let commit = match &standing {
-            None => Some(claim::freeze(what, environment, person, reason, &node.id)),
+            None => {
+                let mut commit = claim::freeze(what, environment, person, reason, &node.id);
+                if is_bounded && what.is_of_caller() {
+                    let Some(guard) = room_for_caller(node, environment).await? else { return Ok(FreezeSaid::TooMany) };
+                    commit.steps.extend(guard);
+                }
+                Some(commit)
+            }
             Some(record) => {
                 let said: &[u8] = match &record.content {
                     Content::Whole(bytes) => bytes,
@@ -149,13 +177,13 @@ async fn freeze_or_add(
                 claim::freeze_again(what, environment, (record.version, said), (person, reason), &node.id)
             }
         };
-        let Some(commit) = commit else { return Ok(false) };
+        let Some(commit) = commit else { return Ok(FreezeSaid::FrozenAlready) };
         let committed = match &standing {
             Some(_) if is_bounded => node.commit_act(person, commit).await?,
             _ => node.commit(commit).await?,
         };
         if committed.is_some() {
-            return Ok(true);
+            return Ok(FreezeSaid::Frozen);
         }
         retry.conflict().await?;
     }

@@ -1,8 +1,8 @@
 //! The freezes that the store names, whatever their number: none that stops money or reads is cut off by others.
 //!
-//! People may freeze a bounded number of callers. A store can have more, because two gates counted at one moment, or because a
-//! journal tells a rebuilt store what people froze. So the index is read to a far end; where it goes on even there, what
-//! stops all money is read by its own name, and whoever asks learns that not all is known.
+//! People may freeze a bounded number of callers. A store can have more, because a journal tells a rebuilt store what people
+//! froze. So the index is read to a far end; where it goes on even there, what stops all money is read by its own name, and
+//! whoever asks learns that not all is known.
 
 use crate::base::ids::Environment;
 use crate::ledger::{Index, IndexPart, NodeId, StoreFault, StoreTime};
@@ -56,8 +56,9 @@ impl FrozenIndex {
         Ok(FrozenIndex { freezes, has_more })
     }
 
-    /// Whether people may freeze no further caller.
-    pub fn has_most_callers(&self) -> bool {
-        self.freezes.iter().filter(|(_, freeze)| freeze.is_of_caller()).count() >= MAX_FROZEN_CALLERS
+    /// Returns how many further callers people may freeze.
+    pub fn room_for_callers(&self) -> usize {
+        let callers = self.freezes.iter().filter(|(_, freeze)| freeze.is_of_caller()).count();
+        MAX_FROZEN_CALLERS.saturating_sub(callers)
     }
 }

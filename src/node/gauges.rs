@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::explain;
+use super::limit_usage;
 use super::{InForce, Node};
 use crate::base::ids::{Environment, HoldId};
 use crate::ledger::{Index, Kind, RecordKey, StoreFault, StoreTime};
@@ -22,20 +22,34 @@ struct Since(HashMap<(Environment, String), Option<StoreTime>>);
 
 /// Sets the gauges as long as the process lives.
 pub async fn look_out(node: Arc<Node>, in_force: Arc<InForce>, environments: Vec<Environment>) {
-    let (mut held, mut doubted) = (Since::default(), Since::default());
-    loop {
-        let began = node.clock.elapsed();
-        for environment in &environments {
-            if let Err(fault) = read_gauges(&node, *environment, &mut held, &mut doubted).await {
+    let waiting = async {
+        let (mut held, mut doubted) = (Since::default(), Since::default());
+        loop {
+            let began = node.clock.elapsed();
+            for environment in &environments {
+                if let Err(fault) = read_gauges(&node, *environment, &mut held, &mut doubted).await {
+                    node.told_of(&fault);
+                }
+            }
+            pause(&node, began).await;
+        }
+    };
+    // Every window is read, which may take longer than what people wait for.
+    let usage = async {
+        loop {
+            let began = node.clock.elapsed();
+            if let Err(fault) = limits(&node, &in_force, &environments).await {
                 node.told_of(&fault);
             }
+            pause(&node, began).await;
         }
-        if let Err(fault) = limits(&node, &in_force, &environments).await {
-            node.told_of(&fault);
-        }
-        let took = node.clock.elapsed().saturating_sub(began);
-        tokio::time::sleep(READ_INTERVAL.max(took.saturating_mul(TIMES))).await;
-    }
+    };
+    tokio::join!(waiting, usage);
+}
+
+async fn pause(node: &Node, began: Duration) {
+    let took = node.clock.elapsed().saturating_sub(began);
+    tokio::time::sleep(READ_INTERVAL.max(took.saturating_mul(TIMES))).await;
 }
 
 async fn read_gauges(
@@ -114,7 +128,7 @@ async fn limits(node: &Arc<Node>, in_force: &InForce, environments: &[Environmen
     let policies = in_force.now().policies.clone();
     for limit in &policies.rules.limits {
         for environment in environments {
-            let fullest = explain::fullest(node, *environment, limit).await?;
+            let fullest = limit_usage::fullest(node, *environment, limit).await?;
             node.metrics.limit_used(environment.as_str(), &limit.id, limit.mode, limit.max, fullest);
         }
     }

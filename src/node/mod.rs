@@ -8,7 +8,7 @@
 //! | `activations`, `stored_policies`, `succession`, `kept_archives` | the set and the contract that the store names, by what signatures it is believed, and that every beginning guards it |
 //! | `holds`, `approve`, `sign_act`, `stand_ins`, `freezes`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `entry_room` | room for audit entries, for callers, people and environments |
-//! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
+//! | `explain`, `limit_usage`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `record_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
 //! | `membership`, `another_history`, `node_facts`, `hand_over`, `met_store`, `folder_faults`, `compared_journals`, `rebuilding`, `nodes_at_loss`, `rebuilt_snapshot`, `what_was_before`, `unheard_gates`, `heard_before`, `recovery`, `journal_reports`, `lasting`, `rollback_guard` | the nodes that share the store, a store that lost its memory, and what people do meanwhile |
@@ -48,6 +48,7 @@ mod store_watch;
 pub mod approve;
 pub mod activate;
 pub mod explain;
+pub mod limit_usage;
 pub mod deliver;
 pub mod hindsight;
 pub mod holds;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::task::TaskTracker;
 
 use super::Exchange;
@@ -100,6 +100,8 @@ pub struct Node {
     pub news: Arc<Notify>,
     /// The sets in force, as the store names them.
     pub activations: Arc<Activations>,
+    /// Held while frozen callers are counted and one more is frozen.
+    pub freezing: Arc<Mutex<()>>,
 }
 
 /// An attempt that may be sent, and the place where its outcome is written.

@@ -166,6 +166,7 @@ pub(super) fn open(
         losses: Arc::default(),
         news: Arc::default(),
         activations: Arc::default(),
+        freezing: Arc::default(),
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
     workers.spawn_required("journal", keep_bringing(node.clone(), environments.clone()));

@@ -293,10 +293,14 @@ interface Usage extends Limit {
 }
 
 interface UsagePage {
+  /** The fullest first. */
   usage: Usage[];
   /** The limits in which nothing counts now. */
   unused: Pick<Limit, "limit" | "unit" | "max" | "over" | "mode">[];
+  /** Whether other windows are in use. */
   more: boolean;
+  unreadWindows: boolean;
+  unreadCalls: boolean;
   rates: RateCount[];
 }
 

@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use super::own_folder::AuditFolder;
 use crate::adapters::regular_file::open_regular;
 use crate::ledger::NodeId;
 
@@ -57,7 +58,7 @@ pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
 /// Keeps an original apart from every backup of it.
 #[derive(Debug)]
 pub(super) struct OriginalMark {
-    folder: PathBuf,
+    folder: AuditFolder,
     node: NodeId,
     renewed: Instant,
     /// The file of the journal and its lines at that time.
@@ -66,7 +67,7 @@ pub(super) struct OriginalMark {
 }
 
 impl OriginalMark {
-    pub(super) fn new(folder: PathBuf, node: NodeId) -> OriginalMark {
+    pub(super) fn new(folder: AuditFolder, node: NodeId) -> OriginalMark {
         OriginalMark { folder, node, renewed: Instant::now(), stood: None, is_failing: false }
     }
 
@@ -75,7 +76,7 @@ impl OriginalMark {
     pub(super) fn renew(&mut self, stands: (u64, u64), ends: bool) {
         let stands = Some(stands);
         let is_due = ends || self.stood.is_none() || self.renewed.elapsed() >= RENEWED_AFTER;
-        if !is_due || self.stood == stands || is_copy(&self.folder, &self.node) {
+        if !is_due || self.stood == stands || self.folder.check().is_err() || is_copy(&self.folder, &self.node) {
             return;
         }
         self.renewed = Instant::now();
@@ -115,7 +116,7 @@ mod tests {
         keep_original(&third, &node).unwrap();
         assert!(!is_copy(&third, &node) && !is_copy(&second, &node));
         // A backup that is put back over its folder keeps the inode.
-        let mut mark = OriginalMark::new(second.clone(), node.clone());
+        let mut mark = OriginalMark::new(AuditFolder::at(&second), node.clone());
         let backup = fs::read(path(&second, &node)).unwrap();
         mark.renew((1, 1), true);
         assert!(!is_copy(&second, &node));

@@ -113,7 +113,7 @@ mod tests {
         for refused in [awaited.commit(commit()).await, awaited.commit_for_journal(commit()).await] {
             assert!(matches!(refused, Err(CommitError::Fault(fault)) if is_away(&fault)));
         }
-        let windows = || Query::Windows { environment, limit: None, count: 1 };
+        let windows = || Query::Windows { environment, limit: None, behind: None, count: 1 };
         assert!(awaited.query(windows()).await.is_err_and(|fault| is_away(&fault)));
         assert!(awaited.flush().await.is_err_and(|fault| is_away(&fault)));
         assert!(awaited.sweep().await.is_err_and(|fault| is_away(&fault)));

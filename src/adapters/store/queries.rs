@@ -49,11 +49,13 @@ pub(super) fn answer(view: &impl StoreView, query: Query, ticker: &Ticker) -> Re
         Query::Member { environment, index, member: name } => {
             QueryAnswer::Due(member(view, environment, index, &name)?)
         }
-        Query::Used { environment, window, span } => {
-            QueryAnswer::Units(used(view, environment, &window, span, ticker.now())?)
+        Query::Used { environment, windows, span } => {
+            let now = ticker.now();
+            let units = windows.iter().map(|window| used(view, environment, window, span, now));
+            QueryAnswer::Units(units.collect::<Result<_, _>>()?)
         }
-        Query::Windows { environment, limit, count } => {
-            QueryAnswer::Windows(windows(view, environment, limit.as_deref(), count)?)
+        Query::Windows { environment, limit, behind, count } => {
+            QueryAnswer::Windows(windows(view, environment, limit.as_deref(), behind.as_ref(), count)?)
         }
         Query::Outbox { environment, after, count, .. } => {
             QueryAnswer::Entries(outbox(view, environment, after, count)?)
@@ -191,15 +193,17 @@ pub(super) fn used(
     Ok(sum)
 }
 
-/// Returns the windows that have slots, of one limit or of all.
+/// Returns the windows that have slots, of one limit or of all, behind one of them.
 pub(super) fn windows(
     view: &impl StoreView,
     environment: Environment,
     limit: Option<&str>,
+    behind: Option<&WindowKey>,
     count: usize,
 ) -> Result<Vec<WindowKey>, StoreFault> {
-    let mut from = layout::windows(environment, limit);
-    let end = layout::behind(&from);
+    let all = layout::windows(environment, limit);
+    let end = layout::behind(&all);
+    let mut from = behind.map_or(all, |window| layout::behind(&layout::slots(environment, window)));
     let mut found = Vec::new();
     while found.len() < count {
         let Some((key, value)) = view.range(&from, &end, 1)?.pop() else { break };
@@ -312,9 +316,9 @@ mod tests {
             let (slot, spent) = (WindowSlot { begin: at(hour), end: at(hour + 1) }, Spent { units: 1, until: FOREVER });
             map.put(&Item::Slot { environment, window, slot, spent });
         }
-        let (found, pairs) = map.pairs_of(|map| windows(map, environment, Some("day"), 5).unwrap());
+        let (found, pairs) = map.pairs_of(|map| windows(map, environment, Some("day"), None, 5).unwrap());
         assert_eq!((found.len(), pairs), (5, 5));
-        let (found, pairs) = map.pairs_of(|map| windows(map, environment, None, 1_000).unwrap());
+        let (found, pairs) = map.pairs_of(|map| windows(map, environment, None, None, 1_000).unwrap());
         assert_eq!((found.len(), pairs), (40, 40));
         let (found, pairs) = map.pairs_of(|map| due(map, environment, Index::Sending, None, 5).unwrap());
         assert_eq!((found.len(), pairs), (5, 5));

@@ -246,7 +246,7 @@ impl Replica {
 
     /// Returns the windows with reservations.
     pub fn windows(&self, environment: Environment, count: usize) -> Result<Vec<WindowKey>, StoreFault> {
-        self.read(|table| queries::windows(&KeySpace(table), environment, None, count))
+        self.read(|table| queries::windows(&KeySpace(table), environment, None, None, count))
     }
 
     /// Returns the latest time of a commit.

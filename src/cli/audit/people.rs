@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::files::{chosen, reading};
@@ -14,8 +13,7 @@ use crate::audit::{FileSource as _, FlawPlace, LineBody, LineReader, read_line, 
 use crate::base::digest::Fingerprint;
 use crate::base::json::{self, Limits};
 use crate::base::visible::visible;
-use crate::ledger::StoreTime;
-use crate::people::signed_payments::{ActProof, KnownSets, PaymentProof, PaymentRecord, PeopleReport};
+use crate::people::signed_payments::{ActProof, KnownSets, PaymentProof, PaymentRecord, PeopleReport, moment};
 use crate::policy::ArchivedRules;
 
 /// The folder of archived sets beside the audit files, and the file with the meaning of one.
@@ -188,7 +186,7 @@ fn name(payment: &PaymentProof) -> String {
 fn payment_in_words(payment: &PaymentProof) -> String {
     let place = place_in_words(&payment.place);
     let amounts = payment.amounts.as_ref().map(|amounts| amounts.in_words()).unwrap_or_default();
-    let of = format!("{} {}", visible(&payment.operation), name(payment));
+    let of = format!("{} {}, sent at {}", visible(&payment.operation), name(payment), moment(payment.at));
     let mut text = match &payment.fault {
         Some(fault) => format!("{place}: NOT PROVED: {of}: {}\n", visible(&fault.to_string())),
         None => format!("{place}: proved: {of}: {}\n", visible(&amounts)),
@@ -270,8 +268,4 @@ fn at(place: &FlawPlace, mut told: Value) -> Value {
         members.insert("line".to_owned(), json!(place.line));
     }
     told
-}
-
-fn moment(at: StoreTime) -> String {
-    Timestamp::from_microsecond(at.as_micros()).map_or_else(|_| String::new(), |at| at.to_string())
 }

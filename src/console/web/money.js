@@ -236,7 +236,7 @@ export function odd(app, source) {
         counts.push(page.count);
         reading = page.reading;
       }
-      const { usage, rates } = await source.get();
+      const { usage, more, rates } = await source.get();
       const isTight = (/** @type {Usage} */ one) =>
         one.environment === environment && one.used > 0 && one.used >= 0.8 * one.max;
       return {
@@ -244,10 +244,11 @@ export function odd(app, source) {
         counts,
         reading,
         tight: usage.filter(isTight).length,
+        hasMore: more,
         rates: rates.filter(({ near, limited }) => near + limited > 0),
       };
     },
-    ({ from, counts, reading, tight, rates }, refresh) => [
+    ({ from, counts, reading, tight, hasMore, rates }, refresh) => [
       reading && soFar(refresh),
       h(
         "ul",
@@ -260,7 +261,11 @@ export function odd(app, source) {
             `#/payments/only/${name}/${value}/environment/${environment}/from/${from}`,
           );
         }),
-        figure(groupDigits(tight), `${tight === 1 ? "limit" : "limits"} at least 80 % full`, null),
+        figure(
+          groupDigits(tight),
+          `${hasMore ? "or more limits" : tight === 1 ? "limit" : "limits"} at least 80 % full`,
+          null,
+        ),
       ),
       ofEnvironment(app),
       rates.map(({ rate, near, limited }) =>

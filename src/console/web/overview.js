@@ -98,10 +98,14 @@ function hasBoth(usage) {
   return new Set(usage.map((one) => one.environment)).size > 1;
 }
 
-/** @param {Usage[]} group */
-function countKeys(group) {
+/**
+ * @param {Usage[]} group
+ * @param {boolean} hasMore
+ */
+function countKeys(group, hasMore) {
   const full = group.filter((one) => one.used >= one.max).length;
-  return `${group.length} keys${full > 0 ? `, ${full} of them full` : ""}`;
+  const least = hasMore ? "at least " : "";
+  return `${least}${group.length} keys${full > 0 ? `, ${least}${full} of them full` : ""}`;
 }
 
 /** Returns the usage of limits, which three sections share: one request for all of them. */
@@ -119,12 +123,16 @@ function loadUsage() {
   };
 }
 
-/** @param {Usage} one */
-function wordsOf(one) {
+/**
+ * @param {Usage} one
+ * @param {boolean} isLeast  Not every open call was read.
+ */
+function wordsOf(one, isLeast) {
+  const least = isLeast ? "at least " : "";
   return [
     `${formatUnits(one.left, one.unit)} left`,
-    one.inFlight > 0 && `${formatUnits(one.inFlight, one.unit)} of the usage in flight or of unknown outcome`,
-    one.pending > 0 && `${formatUnits(one.pending, one.unit)} more held for approval`,
+    one.inFlight > 0 && `${least}${formatUnits(one.inFlight, one.unit)} of the usage in flight or of unknown outcome`,
+    one.pending > 0 && `${least}${formatUnits(one.pending, one.unit)} more held for approval`,
     one.over === "hold" ? "calls beyond it are held" : "calls beyond it are denied",
   ]
     .filter(Boolean)
@@ -151,7 +159,7 @@ function legend() {
  * @param {UsageSource} source
  */
 function fullestSection(source) {
-  return card("fullest", "Fullest limits", source.get, ({ usage }) => {
+  return card("fullest", "Fullest limits", source.get, ({ usage, more }) => {
     const first = groups(usage).slice(0, MAX_FULLEST);
     if (first.length === 0) return h("p", { class: "muted" }, "Nothing counts in any limit now.");
     return [
@@ -161,7 +169,7 @@ function fullestSection(source) {
           ...group[0],
           environment: hasBoth(usage) ? undefined : group[0].environment,
           adds: group[0].pending,
-          words: group.length > 1 ? `The fullest of ${countKeys(group)}.` : "",
+          words: group.length > 1 ? `The fullest of ${countKeys(group, more)}.` : "",
         }),
       ),
     ];
@@ -182,14 +190,14 @@ function limitsSection(source) {
         ...one,
         environment: hasBoth(usage.usage) ? undefined : one.environment,
         adds: one.pending,
-        words: `${wordsOf(one)}.`,
+        words: `${wordsOf(one, usage.unreadCalls)}.`,
       });
     return [
       usage.usage.length > 0 && legend(),
       groups(usage.usage).map((group) =>
         group.length === 1
           ? bar(group[0])
-          : [h("p", { class: "muted keys" }, `${countKeys(group)}; the fullest:`), bar(group[0])],
+          : [h("p", { class: "muted keys" }, `${countKeys(group, usage.more)}; the fullest:`), bar(group[0])],
       ),
       usage.unused.length > 0 && [
         h("p", { class: "muted keys" }, "Nothing counts in these now; open holds do not count yet:"),
@@ -207,12 +215,11 @@ function limitsSection(source) {
           ),
         ),
       ],
+      usage.unreadWindows && h("p", { class: "muted" }, "Not every key was read, so a fuller one may be missing."),
+      usage.unreadCalls &&
+        h("p", { class: "muted" }, "More calls are in flight, of unknown outcome or held than were read."),
       usage.more &&
-        h(
-          "p",
-          { class: "muted" },
-          "Not every key was read, so a fuller one may be missing; `sluice policy usage --limit ID` shows one limit completely.",
-        ),
+        h("p", { class: "muted" }, "`sluice policy usage --limit ID` lists the fullest 1000 keys of one limit."),
     ];
   });
 }

@@ -13,12 +13,15 @@ mod story;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use record::PaymentRecord;
-pub use report::{ActProof, PaymentProof, PeopleReport, SetBreak, Unproved, UnprovedAct, VerifiedSigner, VoteFault};
+pub use report::{
+    ActProof, PaymentProof, PeopleReport, SetBreak, Unproved, UnprovedAct, VerifiedSigner, VoteFault, moment,
+};
 
 use crate::audit::EntryKind;
 use crate::base::ids::{Environment, HoldId};
+use crate::ledger::StoreTime;
 use crate::policy::ArchivedRules;
-use record::{PeopleEntry, PlacedEntry, SentEntry, SetEntry, WrittenDecision};
+use record::{PeopleEntry, PlacedEntry, SentEntry, SetEntry, WrittenCause, WrittenDecision};
 use story::{HoldStory, SetsThen};
 
 /// The sets that an auditor has, and those that the auditor vouches for.
@@ -97,18 +100,21 @@ impl<'w> PeopleWalk<'w> {
             PeopleEntry::TookForce(set) => return self.take_set(set, (number, entry), report),
             PeopleEntry::Held(held) => {
                 let asked = self.asked_by(&held.decision);
+                let until = self.expiry(&held.causes, entry.at);
                 self.waiting.insert(&held.claim, held.hold.clone());
-                let mut story = HoldStory::begun(held, asked);
+                let mut story = HoldStory::begun(held, asked, until);
                 // No gate tells so twice: what a hold has come to stays.
                 if let Some(before) = self.holds.get(&held.hold) {
                     (story.ended, story.sent) = (before.ended, before.sent);
+                    story.until = story.until.min(before.until);
                 }
                 self.holds.insert(held.hold.clone(), story);
                 &held.hold
             }
             PeopleEntry::Reopened(reopened) => {
+                let set = self.set_in_force();
                 if let Some(story) = self.holds.get_mut(&reopened.hold) {
-                    story.reopen(reopened);
+                    story.reopen(reopened, set, entry.at);
                 }
                 &reopened.hold
             }
@@ -256,6 +262,19 @@ impl<'w> PeopleWalk<'w> {
         Ok(decision.by.iter().filter_map(|name| set.asked_by(name)).map(|name| name.to_string()).collect())
     }
 
+    fn set_in_force(&self) -> Option<&'w ArchivedRules> {
+        self.sets.sets.get(self.in_force.as_ref()?)
+    }
+
+    /// Returns until when a call can be sent that waits for the approvals of these reasons from an entry on, by the set in
+    /// force: a gate counts the shortest time of them, in whole seconds. `None` where none of them asks for an approval.
+    fn expiry(&self, causes: &[WrittenCause], at: StoreTime) -> Option<StoreTime> {
+        let set = self.set_in_force()?;
+        let asked = causes.iter().filter_map(|cause| set.asked_by(cause.rule.as_deref()?));
+        let times = asked.filter_map(|name| set.rules.approvals.get(name)).map(|approval| approval.expires);
+        times.min().map(|time| at.plus(time))
+    }
+
     /// Proves a payment; `None` where it needed no signed approval.
     fn prove(&mut self, sent: &'w SentEntry, (number, entry): (u64, &'w PlacedEntry)) -> Option<PaymentProof> {
         let asked = self.asked_by(&sent.decision);
@@ -282,7 +301,7 @@ impl<'w> PeopleWalk<'w> {
         };
         let story = self.holds.get(hold).ok_or(Unproved::NotHeld)?;
         let then = SetsThen { sets: &self.sets.sets, proved: &self.proved, now, environment: self.environment };
-        story.prove(sent, asked, then, proof)
+        story.prove((sent, proof.at), asked, then, proof)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::audit::{EntryKind, FlawPlace};
@@ -135,6 +136,10 @@ pub enum Unproved {
     BeyondShown { limit: String, up_to: String },
     #[error("the approval `{approval}` is not complete: {given} of {needed} signatures are proved")]
     TooFew { approval: String, given: u64, needed: u64 },
+    #[error("its approval had expired: it was sent at {}, and could be until {}", moment(*.sent), moment(*.until))]
+    Expired { sent: StoreTime, until: StoreTime },
+    #[error("no set says until when it could be sent: none of the reasons that people were shown asks for an approval")]
+    NoExpiry,
 }
 
 /// The reasons why a signed vote counts for nothing.
@@ -160,6 +165,11 @@ pub enum VoteFault {
     Now(String),
     #[error("the entry lacks a part that the proof needs")]
     Incomplete,
+}
+
+/// Returns a time as text.
+pub fn moment(at: StoreTime) -> String {
+    Timestamp::from_microsecond(at.as_micros()).map_or_else(|_| String::new(), |at| at.to_string())
 }
 
 impl PeopleReport {

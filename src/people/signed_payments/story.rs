@@ -1,21 +1,27 @@
 //! One hold, as the entries tell it: what was shown last, who voted, and whether that proves a payment.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::record::{HeldEntry, PlacedEntry, ReopenedEntry, SentEntry, VotedEntry, WrittenCause, digest};
 use super::report::{PaymentProof, Unproved, VerifiedSigner, VoteFault};
 use crate::audit::EntryKind;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
+use crate::ledger::StoreTime;
 use crate::policy::{ArchivedRules, Signing, Voices, each_alone};
 use crate::stations::claim::Owner;
 use crate::stations::hold::{SignedVote, VotedCall, member_of};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A hold.
 pub(super) struct HoldStory<'w> {
     held: &'w HeldEntry,
     /// The approvals that it asked for, or why they are not known.
     asked: Result<BTreeSet<String>, Unproved>,
+    /// When its approvals expire; `None` where no set says that.
+    pub until: Option<StoreTime>,
     /// The reasons that people were shown last.
     causes: &'w [WrittenCause],
     votes: Vec<ToldVote<'w>>,
@@ -49,14 +55,24 @@ pub(super) struct SetsThen<'w> {
 }
 
 impl<'w> HoldStory<'w> {
-    pub fn begun(held: &'w HeldEntry, asked: Result<BTreeSet<String>, Unproved>) -> HoldStory<'w> {
-        let (votes, numbers) = (Vec::new(), BTreeSet::new());
-        HoldStory { held, asked, causes: &held.causes, votes, ended: None, sent: None, incomplete: None, numbers }
+    pub fn begun(
+        held: &'w HeldEntry,
+        asked: Result<BTreeSet<String>, Unproved>,
+        until: Option<StoreTime>,
+    ) -> HoldStory<'w> {
+        let (votes, numbers, causes) = (Vec::new(), BTreeSet::new(), &held.causes);
+        HoldStory { held, asked, until, causes, votes, ended: None, sent: None, incomplete: None, numbers }
     }
 
-    pub fn reopen(&mut self, reopened: &'w ReopenedEntry) {
+    /// Reopens the hold, by the set in force. The time of an approval counts from when it is first asked for.
+    pub fn reopen(&mut self, reopened: &'w ReopenedEntry, set: Option<&ArchivedRules>, at: StoreTime) {
         self.causes = &reopened.causes;
         if let Ok(asked) = &mut self.asked {
+            let new = reopened.approvals.iter().filter(|name| !asked.contains(*name));
+            let approvals = new.filter_map(|name| set?.rules.approvals.get(name.as_str()));
+            // Gates count from the first entry in whole seconds.
+            let ends = approvals.map(|approval| at.plus(approval.expires).plus(SECOND));
+            self.until = self.until.into_iter().chain(ends).min();
             asked.extend(reopened.approvals.iter().cloned());
         }
     }
@@ -75,7 +91,7 @@ impl<'w> HoldStory<'w> {
     /// Returns whether a payment of this hold needed signed approvals; fails where they are not proved.
     pub fn prove(
         &self,
-        sent: &SentEntry,
+        (sent, at): (&SentEntry, StoreTime),
         asked: BTreeSet<String>,
         then: SetsThen<'_>,
         proof: &mut PaymentProof,
@@ -100,6 +116,10 @@ impl<'w> HoldStory<'w> {
                 let (given, needed) = (progress.given, progress.needed);
                 return Err(Unproved::TooFew { approval: approval.clone(), given, needed });
             }
+        }
+        let until = self.until.ok_or(Unproved::NoExpiry)?;
+        if at >= until {
+            return Err(Unproved::Expired { sent: at, until });
         }
         Ok(true)
     }

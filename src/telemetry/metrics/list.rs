@@ -59,7 +59,7 @@ metrics! {
     rule_hits: Counters "sluice_rule_hits_total" ["rule", "effect", "mode"]
         "Decisions in which a rule or limit took part or, in shadow mode, would have. Past 1000 ids: `(others)`.";
     limit_used_ratio: Floats "sluice_limit_used_ratio" ["environment", "limit", "mode"]
-        "Used share of a limit in its fullest window, from 0 to 1; of many windows, the first 1000 are read.";
+        "Used share of a limit in its fullest window, from 0 to 1.";
     limit_used_usd: Floats "sluice_limit_used_usd" ["environment", "limit", "mode"]
         "US dollars used of a limit on amounts, in its fullest window.";
     limit_left_usd: Floats "sluice_limit_left_usd" ["environment", "limit", "mode"]

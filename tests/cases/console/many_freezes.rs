@@ -90,7 +90,25 @@ async fn a_freeze_beyond_the_most_is_refused_and_one_of_all_never() {
     wait_until("the reads to be frozen", || reads(&gate) == frozen());
 }
 
-/// Two gates can count at one moment, and a journal tells all that people froze.
+/// People who freeze callers at one moment do not freeze more than there may be.
+#[tokio::test]
+async fn people_at_one_moment_freeze_no_more_callers_than_there_may_be() {
+    let upstream = Upstream::start();
+    let setup = console(Setup::of(&upstream)).start().ready().end();
+    plant(&setup, &leaked(MOST - 2), true).await;
+    let gate = setup.start().ready();
+    let scope = |nth: usize| json!({"caller": {"issuer": "main", "subject": format!("late-{nth}")}});
+    let mut said: Vec<u16> = std::thread::scope(|threads| {
+        let gate = &gate;
+        let all: Vec<_> = (0..8).map(|nth| threads.spawn(move || freeze(gate, scope(nth)).status)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    said.sort_unstable();
+    assert_eq!(said, [201, 201, 409, 409, 409, 409, 409, 409]);
+    assert_eq!((listed(&gate).0.len(), listed(&gate).1), (MOST, json!(false)));
+}
+
+/// A journal tells all that people froze.
 #[tokio::test]
 async fn what_is_frozen_beyond_the_most_is_in_force_and_told() {
     let upstream = Upstream::start();

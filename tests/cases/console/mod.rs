@@ -14,6 +14,7 @@ mod history;
 mod hostile;
 pub(super) mod in_force;
 mod many_freezes;
+mod many_windows;
 mod moved;
 mod payments;
 pub(super) mod policies;

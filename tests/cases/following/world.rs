@@ -332,6 +332,7 @@ impl FollowWorld {
             losses: Arc::default(),
             news: Arc::default(),
             activations: Arc::new(Activations::unguarded()),
+            freezing: Arc::default(),
         });
         let credential = CredentialConfig::Inject(CredentialSource::Given(Secret::new("of-the-gate".to_owned())));
         let egress = Egress {

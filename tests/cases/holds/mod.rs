@@ -16,6 +16,7 @@ mod ordered;
 mod path;
 mod persons;
 mod proved;
+mod proved_times;
 mod queue;
 mod races;
 mod releasing;

@@ -25,7 +25,7 @@ fn version(gate: &Gate) -> String {
 
 /// Two payments that ops-1 and finance-1 signed, and one that nobody had to sign; ops-1 withdrew a vote on the second one.
 /// Returns the gate's files, and the root.
-fn two_payments() -> (Setup, String) {
+pub(super) fn two_payments() -> (Setup, String) {
     let upstream = Upstream::start();
     let people = Enrolled::new();
     let gate = gate(&upstream, &people.rules()).start();
@@ -45,7 +45,7 @@ fn two_payments() -> (Setup, String) {
     (gate.end(), root)
 }
 
-fn verify(folder: &Path, roots: &[&str], output: &str) -> (i32, String) {
+pub(super) fn verify(folder: &Path, roots: &[&str], output: &str) -> (i32, String) {
     let folder = folder.to_str().unwrap();
     let roots = roots.iter().flat_map(|root| ["--root", root]);
     let words = ["audit", "verify", folder, "--people", "--output", output];
@@ -59,7 +59,7 @@ pub(super) fn proofs(folder: &Path, roots: &[&str]) -> (i32, Value) {
     (code, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}")))
 }
 
-fn payment<'v>(told: &'v Value, request: &str) -> &'v Value {
+pub(super) fn payment<'v>(told: &'v Value, request: &str) -> &'v Value {
     told["payments"].as_array().unwrap().iter().find(|one| one["requestId"] == request).unwrap_or(&Value::Null)
 }
 

@@ -99,6 +99,7 @@ pub fn model_node(
         losses: Arc::default(),
         news: Arc::default(),
         activations: Arc::new(Activations::unguarded()),
+        freezing: Arc::default(),
     });
     let (upstream, life_there) = (upstream.clone(), life.clone());
     let flaky = FlakyUpstream { upstream, life: life_there, fate: fate.clone(), clock: clock.clone() };

@@ -226,11 +226,12 @@ impl Store for RedisStore {
             Query::Member { environment, index, member } => {
                 QueryAnswer::Due(self.due_of_member(environment, index, &member).await?)
             }
-            Query::Used { environment, window, span } => {
-                QueryAnswer::Units(self.units(environment, &window, span).await?)
+            Query::Used { environment, windows, span } => {
+                QueryAnswer::Units(self.units(environment, &windows, span).await?)
             }
-            Query::Windows { environment, limit, count } => {
-                QueryAnswer::Windows(self.all_windows(environment, limit.as_deref(), count).await?)
+            Query::Windows { environment, limit, behind, count } => {
+                let names = script_args::window_names(limit.as_deref(), behind.as_ref());
+                QueryAnswer::Windows(self.windows_named(environment, names, count).await?)
             }
             Query::Outbox { environment, after, count, for_journal } => {
                 QueryAnswer::Entries(self.entries(environment, after, count, for_journal).await?)
@@ -298,11 +299,16 @@ impl RedisStore {
         score.map(|score| ReplyReader::of(vec![score]).time()).transpose()
     }
 
-    async fn units(&self, environment: Environment, window: &WindowKey, span: WindowSpan) -> Result<u64, StoreFault> {
-        let words = Words::default().window(window).span(span)?;
+    async fn units(
+        &self,
+        environment: Environment,
+        windows: &[WindowKey],
+        span: WindowSpan,
+    ) -> Result<Vec<u64>, StoreFault> {
+        let words = windows.iter().fold(Words::default().span(span)?, Words::window);
         let mut told = ReplyReader::of(self.look(environment, "used", &words).await?);
         self.hear(environment, told.time()?);
-        Ok(told.number()?.as_u64())
+        windows.iter().map(|_| Ok(told.number()?.as_u64())).collect()
     }
 
     /// Puts a window that has slots back into the list of windows. Returns whether it was lacking there.
@@ -311,13 +317,12 @@ impl RedisStore {
         Ok(ReplyReader::of(told).number()? == Number::new(1))
     }
 
-    async fn all_windows(
+    async fn windows_named(
         &self,
         environment: Environment,
-        limit: Option<&str>,
+        (from, to): (String, String),
         count: usize,
     ) -> Result<Vec<WindowKey>, StoreFault> {
-        let (from, to) = script_args::window_names(limit);
         let mut command = ::redis::cmd("ZRANGE");
         command.arg(format!("{}:l", root(environment))).arg(from).arg(to).arg("BYLEX");
         command.arg("LIMIT").arg(0).arg(i64::try_from(count).unwrap_or(i64::MAX));

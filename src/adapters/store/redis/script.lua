@@ -938,10 +938,15 @@ elseif op == 'last' then
     return { tell(), text(last_number) }
   end
 elseif op == 'used' then
+  -- Returns what each of the windows counts that are named behind their span.
   operation = function()
-    local window = redis.call('MGET', root .. ':s:' .. take())[1] or ''
     local from, to = span(now, take(), tonumber(take()), tonumber(take()))
-    return { tell(), text((sum_of(window, from, to, now))) }
+    local told = { tell() }
+    while at < #ARGV do
+      local window = redis.call('MGET', root .. ':s:' .. take())[1] or ''
+      told[#told + 1] = text((sum_of(window, from, to, now)))
+    end
+    return told
   end
 elseif op == 'outbox' then
   -- Returns entries behind a number.

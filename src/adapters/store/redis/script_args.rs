@@ -366,13 +366,14 @@ fn reach(span: WindowSpan) -> Result<(u8, i64, i64), StoreFault> {
 }
 
 /// Returns where the names of the windows of a limit begin and end, in the order of bytes, as `ZRANGE … BYLEX` takes
-/// them; of all windows without a limit.
-pub(super) fn window_names(limit: Option<&str>) -> (String, String) {
-    match limit {
+/// them; of all windows without a limit. They begin behind a window, where one is given.
+pub(super) fn window_names(limit: Option<&str>, behind: Option<&WindowKey>) -> (String, String) {
+    let (from, to) = match limit {
         // The letter behind `:` is `;`.
         Some(limit) => (format!("[{}:{limit}:", limit.len()), format!("({}:{limit};", limit.len())),
         None => ("-".to_owned(), "+".to_owned()),
-    }
+    };
+    (behind.map_or(from, |window| format!("({}", WindowName(window))), to)
 }
 
 /// Parses what [`Words::window`] writes.

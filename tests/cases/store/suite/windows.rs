@@ -256,5 +256,17 @@ pub async fn windows_are_found(subject: &Subject) {
         assert_eq!(all(limit).await, expected(limit), "{limit:?}");
     }
     assert_eq!(store.windows(ENVIRONMENT, None, 2).await.unwrap().len(), 2);
+    for limit in [None, Some("day"), Some("da"), Some("none")] {
+        let (mut found, mut behind) = (Vec::new(), None);
+        while let Some(window) = store.windows_behind(ENVIRONMENT, limit, behind, 1).await.unwrap().pop() {
+            found.push((window.limit.clone(), window.key.clone()));
+            behind = Some(window);
+        }
+        found.sort();
+        assert_eq!(found, expected(limit), "page by page: {limit:?}");
+    }
+    let window = |(limit, key): (&str, &str)| WindowKey { limit: limit.to_owned(), key: key.to_owned() };
+    let asked: Vec<WindowKey> = [windows[4], ("other", "none"), windows[0], windows[1]].map(window).into();
+    assert_eq!(store.used_of(ENVIRONMENT, asked, span).await.unwrap(), [2, 0, 2, 2]);
     assert!(store.windows(Environment::Production, None, 100).await.unwrap().is_empty());
 }
