@@ -65,6 +65,14 @@ impl Membership {
         }
     }
 
+    /// Takes the folder for the original once the start has looked at whether it was put back together with the Redis.
+    pub(super) fn is_original(&self, node: &Node) -> Result<(), StoreFault> {
+        match Environment::ALL.iter().all(|environment| self.knows_of_all(*environment)) {
+            true => self.is_no_old_copy(node),
+            false => Ok(()),
+        }
+    }
+
     /// A whole store has shown that the journal is not an old copy: from now on its folder is the original.
     pub(super) fn is_no_old_copy(&self, node: &Node) -> Result<(), StoreFault> {
         if self.is_copy.load(Ordering::Acquire) {
