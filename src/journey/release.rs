@@ -233,6 +233,7 @@ impl Releasing {
                     (
                         NotBegun::StaleFacts(_)
                         | NotBegun::Claimed(..)
+                        | NotBegun::SaidExecuted
                         | NotBegun::OtherSet
                         | NotBegun::Frozen
                         | NotBegun::ClockDoubted

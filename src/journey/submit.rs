@@ -243,7 +243,7 @@ async fn decided(
                 (snapshot, intent) = (now, back);
                 facts = node.assumed_facts(&intent, &snapshot.policies);
             }
-            Err(Withdrawn { why: NotBegun::Raced, intent: Some(back) }) if again.is_some() => {
+            Err(Withdrawn { why: NotBegun::Raced | NotBegun::SaidExecuted, intent: Some(back) }) if again.is_some() => {
                 again = None;
                 intent = back;
             }
@@ -362,7 +362,9 @@ async fn not_begun_answer(
             Ok(said) => claimed_answer(node, operation, asker, named, said).await,
             Err(_) => reply::closed(Closed::Store, operation),
         },
-        NotBegun::StoreAway | NotBegun::Raced | NotBegun::StaleFacts(_) => reply::closed(Closed::Store, operation),
+        NotBegun::StoreAway | NotBegun::Raced | NotBegun::SaidExecuted | NotBegun::StaleFacts(_) => {
+            reply::closed(Closed::Store, operation)
+        }
         NotBegun::OtherSet => reply::closed(Closed::Policies, operation),
         NotBegun::AuditAway => reply::closed(Closed::Audit(earlier), operation),
         NotBegun::Frozen => reply::closed(Closed::Frozen(earlier), operation),

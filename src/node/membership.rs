@@ -230,7 +230,7 @@ impl Membership {
         loop {
             let mut is_awaited = false;
             for environment in Environment::ALL {
-                is_awaited |= self.recover(node, environment).await;
+                is_awaited |= self.recover(node, environment).await && self.served.contains(&environment);
                 if let Err(fault) = self.dismiss_gone(node, environment).await {
                     node.told_of(&fault);
                 }

@@ -60,14 +60,13 @@ impl Membership {
         match met_store(&self.audit_folder, &node.id, environment) {
             Some(met) if met != generation => self.meets(node, environment, generation),
             Some(_) => Ok(()),
-            // A journal that met no store before is a copy of none.
-            None => self.is_no_old_copy(node),
+            None => Ok(()),
         }
     }
 
     /// Takes the folder for the original once the start has looked at whether it was put back together with the Redis.
     pub(super) fn is_original(&self, node: &Node) -> Result<(), StoreFault> {
-        match Environment::ALL.iter().all(|environment| self.knows_of_all(*environment)) {
+        match self.served.iter().all(|environment| self.knows_of_all(*environment)) {
             true => self.is_no_old_copy(node),
             false => Ok(()),
         }

@@ -20,6 +20,8 @@ pub enum NotBegun {
     StaleFacts(Vec<FactCorrection>),
     /// Another commit changed the claim, or its hold.
     Raced,
+    /// Somebody has shown that an earlier attempt was executed.
+    SaidExecuted,
     /// The decision is by another set than the one that the store names.
     OtherSet,
     Frozen,
@@ -43,6 +45,7 @@ pub(super) fn not_begun(standing: BeginConflict, at: StoreTime) -> NotBegun {
         BeginConflict::Forgotten => NotBegun::Forgotten,
         BeginConflict::StaleFacts(learnt) => NotBegun::StaleFacts(learnt),
         BeginConflict::Raced => NotBegun::Raced,
+        BeginConflict::SaidExecuted => NotBegun::SaidExecuted,
         BeginConflict::Inconsistent => {
             tracing::error!("the store rejected a commit without naming a conflict");
             NotBegun::StoreAway

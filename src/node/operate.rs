@@ -14,7 +14,7 @@ use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::ledger::{Commit, Index, Kind, Record, RecordKey, Step, StoreFault, Versioned};
 use crate::people::joint_act::{
-    FirstSignature, JointAct, JointStep, PersonWord, attempt_key, executed_key, taken_back, waiting_people,
+    FirstSignature, JointAct, JointStep, PersonWord, attempt_key, taken_back, waiting_people,
 };
 use crate::people::signed_act::{ActTerms, PersonAct, SignedAct};
 use crate::policy::Policies;
@@ -173,7 +173,7 @@ async fn say_jointly(
     let now = node.time().await?;
     let past = here.value.in_doubt().ok_or(Unresolved::NotInDoubt(here.value.state.as_str()))?;
     let news = node.sender_news(environment, &past.sender).await?;
-    let executed = executed_key(here.key);
+    let executed = claim::executed_key(here.key);
     let (words, read_at) = node.store.read(&executed).await?;
     let people = waiting_people(words.as_ref(), read_at);
     if let Some(other) = people.iter().find(|one| !one.is_same_person(person)) {

@@ -72,6 +72,7 @@ impl Node {
             NotBegun::Claimed(..)
             | NotBegun::StaleFacts(_)
             | NotBegun::Raced
+            | NotBegun::SaidExecuted
             | NotBegun::Forgotten
             | NotBegun::StoreAway => false,
         };

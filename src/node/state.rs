@@ -33,7 +33,7 @@ use crate::ledger::{
     Commit, CommitError, Content, JournalId, NodeId, Outstanding, Receipt, Record, RecordKey, Step, StoreFault,
     StoreTime,
 };
-use crate::people::joint_act::{executed_key, waiting_people};
+use crate::people::joint_act::waiting_people;
 use crate::ports::{AuditFault, AuditSink, Clock, Store};
 use crate::stations::check::{CallName, Intent, RequestIdPrefixes};
 use crate::stations::claim::{
@@ -257,7 +257,7 @@ impl Node {
 
     /// Returns who showed that a call was executed, while a second person must show the same.
     pub async fn said_executed(&self, key: &RecordKey) -> Result<Vec<Owner>, StoreFault> {
-        let (words, now) = self.store.read(&executed_key(key)).await?;
+        let (words, now) = self.store.read(&claim::executed_key(key)).await?;
         Ok(waiting_people(words.as_ref(), now))
     }
 

@@ -92,13 +92,19 @@ impl Membership {
 
     /// Waits at the start for the gates that may have gone on after this one ended; then money is closed until they come.
     pub(super) async fn waits_for_unheard(&self, node: &Arc<Node>) -> Result<(), StoreFault> {
+        // Nothing can be forgotten by a copy of nothing.
+        if self.served.iter().all(|environment| node.audit.highest(*environment).as_u64() == 0) {
+            self.is_no_old_copy(node)?;
+        }
         for environment in &self.served {
+            let mut looked_for_copy = false;
             loop {
                 let heard = self.store.roll(*environment).await?;
                 if heard.verdict == HeartbeatVerdict::Well && heard.lost.is_none() {
-                    if self.may_be_put_back(node, *environment, &heard) {
+                    if !looked_for_copy && self.may_be_put_back(node, *environment, &heard).await? {
                         close_for_copy(node, *environment).await?;
                     }
+                    looked_for_copy = true;
                     let unheard = self.unheard(node, *environment, &heard).await?;
                     let began = self.heard_before.start.get().map_or(Duration::ZERO, |start| start.began);
                     if unheard.is_empty() || self.are_awaited(node, *environment, &unheard).await? {
@@ -119,11 +125,24 @@ impl Membership {
     }
 
     /// Whether the Redis may have been put back together with the audit folder: that is a copy, and no gate had the Redis
-    /// meanwhile.
-    fn may_be_put_back(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> bool {
+    /// meanwhile. A copy that others await is judged by what they know of it.
+    async fn may_be_put_back(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+    ) -> Result<bool, StoreFault> {
         let holds_something = node.audit.highest(environment).as_u64() > 0;
         let mut others = heard.members.iter().filter(|member| member.node != node.id);
-        holds_something && self.is_copy.load(Ordering::Acquire) && !others.any(|member| has_the_store(heard, member))
+        if !holds_something
+            || !self.is_copy.load(Ordering::Acquire)
+            || others.any(|member| has_the_store(heard, member))
+        {
+            return Ok(false);
+        }
+        let (record, _) = node.store.read(&Freeze::Restored.key(environment)).await?;
+        let (closed, forgotten) = Forgotten::of_record(record);
+        Ok(closed.is_none() || !forgotten.nodes.contains_key(&node.id))
     }
 
     /// Returns the gates that may have done something after this one ended which this store lacks.

@@ -16,7 +16,7 @@ use crate::base::ids::Environment;
 use crate::base::json;
 use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
 use crate::policy::SignableAct;
-use crate::stations::claim::{Freeze, Owner, WORD_LASTS};
+use crate::stations::claim::{Freeze, Owner, WORD_LASTS, executed_key};
 
 /// The format of the record. No other is read.
 const FORMAT: u64 = 3;
@@ -176,12 +176,6 @@ impl JointAct {
             _ => None,
         }
     }
-}
-
-/// Returns the key of the words that a call was executed.
-pub fn executed_key(claim: &RecordKey) -> RecordKey {
-    let name = format!("{}/{}", SignableAct::Executed, claim.name);
-    RecordKey { environment: claim.environment, kind: Kind::Agreement, name }
 }
 
 /// Returns the key of the first word on an attempt.

@@ -129,7 +129,7 @@ fn numbers_of_the_head_that_are_none_are_mended() {
     are_mended(&[
         ("number(0, NAN)", FORMAT),
         ("number(0, math.huge)", FORMAT),
-        ("number(0, -7)", FORMAT),
+        ("number(0, -8)", FORMAT),
         ("number(1, NAN)", NUMBERS),
         ("number(1, -1)", NUMBERS),
         ("number(2, math.huge)", NUMBERS),
@@ -332,12 +332,12 @@ fn earlier_versions_find_the_format_where_they_look_for_it() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let gates = gates(&upstream, &redis);
     let format = || redis.ask(&["HGET", ROOT, "format"]).concat();
-    assert_eq!(format(), "7");
+    assert_eq!(format(), "8");
     damage(&redis, "call('HDEL', root, 'format')");
-    wait_until("a heartbeat to write it", || format() == "7");
+    wait_until("a heartbeat to write it", || format() == "8");
     let paid = [pay(&gates[0])];
     all_have_it(&redis);
     redis.ask(&["FLUSHALL"]);
     wait_until("the store to be rebuilt", || paid[0].0.send(gates[1].production()).text() == paid[0].1.text());
-    assert_eq!((format().as_str(), lines(&gates, "")), ("7", 0));
+    assert_eq!((format().as_str(), lines(&gates, "")), ("8", 0));
 }

@@ -25,12 +25,15 @@ fn files(setup: &Setup) -> Files {
     paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// Puts bytes back into the same files: a copy of an audit folder opens no money.
+/// Puts bytes back into the same files, but for what marks the folder as the original: a copy of it opens no money.
 fn restore(setup: &Setup, before: &Files) {
-    for path in files(setup).keys().filter(|path| !before.contains_key(*path)) {
+    let is_mark = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "original");
+    for path in files(setup).keys().filter(|path| !before.contains_key(*path) && !is_mark(path)) {
         fs::remove_file(path).unwrap();
     }
-    before.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    for (path, bytes) in before.iter().filter(|(path, _)| !is_mark(path)) {
+        fs::write(path, bytes).unwrap();
+    }
 }
 
 fn paid(setup: Setup) -> (Setup, [Call; 3]) {

@@ -26,7 +26,7 @@ fn long_file(folder: &Path) -> String {
 
 /// An export without any row.
 fn export(folder: &Path) -> String {
-    let head = "{\"format\":1,\"what\":\"payments\"}\n";
+    let head = "{\"format\":2,\"what\":\"payments\"}\n";
     let digest: String = Sha256::digest(head).iter().map(|byte| format!("{byte:02x}")).collect();
     let path = folder.join("export.jsonl");
     fs::write(&path, format!("{head}{{\"rows\":0,\"sha256\":\"{digest}\"}}\n")).unwrap();

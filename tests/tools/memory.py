@@ -6,7 +6,8 @@ Callers of several addresses open as many connections as they get and leave them
 answers of 4 MiB; send bodies that do not end, and bodies of as many small values as fit. The gate stays within the
 memory that deploy/kubernetes/base/kubernetes.yaml allows it, and gives the memory back. Then swaps are made (short:
 3,000, long: 300,000), the gate is killed, and its next start takes little memory. The bound is the container's: it
-counts the program, its heap and its stacks.
+counts the program, its heap and its stacks. Where the machine has memory cgroups that this user may make, the gate runs
+in one with that limit, and the kernel must not end it.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from gate import TOKEN, start_simulator, wait_until
 from hostile import ProcessUsage, Upstream, parse_address, read_metric
+from memory_group import MemoryGroup, make_memory_group
 from report import Report
 from swaps import KillableGate, Swaps, check_swaps, post_swap
 
@@ -185,6 +187,17 @@ def try_many_claims(report: Report, binary: str, count: int) -> None:
         report.check_that("the gate ends in order", gate.stop() == 0, "it does not")
 
 
+def check_group(report: Report, gate: KillableGate, group: MemoryGroup | None) -> None:
+    if group is None:
+        print("no memory cgroup can be made here: the bound was compared with the resident memory alone", flush=True)
+        return
+    kills, peak = group.kills(), group.peak()
+    told = "" if peak is None else f" and took at most {peak >> 20} MiB, files that the kernel keeps among them"
+    print(f"in a cgroup of {allowed_kib() >> 10} MiB the gate went on{told}", flush=True)
+    is_there = gate.child.poll() is None
+    report.check_that("the kernel does not end the gate in its cgroup", kills == 0 and is_there, (kills, is_there))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary", type=os.path.abspath)
@@ -196,10 +209,18 @@ def main() -> int:
     upstream = Upstream()
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
         gate = KillableGate(arguments.binary, upstream.address, Path(folder))
-        gate.start()
-        try_many_values(report, gate)
-        try_attacks(report, gate)
-        report.check_that("the gate ends in order", gate.stop() == 0, "it does not")
+        group = make_memory_group(allowed_kib() << 10)
+        try:
+            with group.joined() if group else contextlib.nullcontext():
+                gate.start()
+            try_many_values(report, gate)
+            try_attacks(report, gate)
+            check_group(report, gate, group)
+            report.check_that("the gate ends in order", gate.stop() == 0, "it does not")
+        finally:
+            if group:
+                with contextlib.suppress(OSError):
+                    group.remove()
     try_many_claims(report, arguments.binary, 300_000 if arguments.long else 3_000)
     return report.close()
 

@@ -33,6 +33,9 @@ impl fmt::Display for FetchFault {
         match self {
             FetchFault::Unreachable => f.write_str("it could not be reached in time"),
             FetchFault::Untrusted(why) => f.write_str(why),
+            FetchFault::Status(304) => {
+                f.write_str("it answered 304 (not modified), although it was asked for the whole")
+            }
             FetchFault::Status(status @ 300..400) => write!(f, "it answered {status}; redirects are not followed"),
             FetchFault::Status(status) => write!(f, "it answered {status}"),
             FetchFault::TooLarge => write!(f, "it is larger than {MAX_BYTES} bytes"),

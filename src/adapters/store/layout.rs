@@ -32,8 +32,8 @@ use crate::ledger::{
     StoreTime, WindowKey,
 };
 
-/// The format version that this program writes.
-pub(super) const FORMAT: u64 = 2;
+/// The format version that this program writes: it changes with the form of any record, too.
+pub(super) const FORMAT: u64 = 3;
 /// The expiry of what is kept forever.
 pub(super) const FOREVER: StoreTime = StoreTime::of_micros(i64::MAX);
 

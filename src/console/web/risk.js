@@ -211,7 +211,8 @@ export function whenSent(app, hold) {
   );
   if (frozen) return "Money is frozen: approved now, it is sent when it is unfrozen.";
   if (isStopped) return "Money is closed at the moment: approved now, it is sent when money is open again.";
+  const begins = hold.state === "approved" ? "It is sent at once" : "When it is fully approved, it is sent at once";
   if (hold.overLimit)
-    return "When it is fully approved, it is sent at once: its approval lets it exceed the limit that holds it. Limits that deny must have room.";
-  return "When it is fully approved, it is sent at once, if the limits have room.";
+    return `${begins}: its approval lets it exceed the limit that holds it. Limits that deny must have room.`;
+  return `${begins}, if the limits have room.`;
 }

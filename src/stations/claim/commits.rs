@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::bookings::{Booking, Nonce};
+use super::first_word::executed_key;
 use super::freeze::{Freeze, in_the_way_of};
 use super::owner::Owner;
 use super::state::{Claim, ClaimState, Declined, SentRequest, entry};
@@ -55,6 +56,8 @@ pub enum BeginConflict {
     StaleFacts(Vec<FactCorrection>),
     /// Another commit changed the claim or its hold.
     Raced,
+    /// Somebody has shown that an earlier attempt was executed.
+    SaidExecuted,
     /// The store rejected the commit without a fitting conflict.
     Inconsistent,
 }
@@ -93,13 +96,14 @@ pub(super) fn begin(
         (AttemptSource::Held { here, hold, steps: of_hold }, _) => {
             let claim = Claim { state, ..here.value.clone() };
             steps.push(replace(here, &claim));
+            steps.extend((!claim.attempts.is_empty()).then(|| Step::Absent(executed_key(here.key))));
             steps.extend(of_hold);
             entry = entry.claim(here.key, claim.request_id.as_ref()).with("hold", hold.as_str());
             Some((here.key.clone(), claim))
         }
         (AttemptSource::Again(here), _) => {
             let claim = Claim { attempts: here.value.attempts.clone(), ..made(intent, by.trace, state, None) };
-            steps.push(replace(here, &claim));
+            steps.extend([replace(here, &claim), Step::Absent(executed_key(here.key))]);
             Some((here.key.clone(), claim))
         }
         (AttemptSource::Nothing, Some(named)) => {
@@ -213,6 +217,9 @@ pub fn standing(commit: &Commit, at: StoreTime, conflicts: Vec<Conflict>) -> Beg
             (Some(Step::Create { .. }), ConflictCause::Record(record)) => return BeginConflict::Claimed(record),
             (Some(Step::Absent(key)), ConflictCause::Record(record)) if key.kind == Kind::Claim => {
                 return BeginConflict::Claimed(record);
+            }
+            (Some(Step::Absent(key)), ConflictCause::Record(_)) if key.kind == Kind::Agreement => {
+                standing = BeginConflict::SaidExecuted;
             }
             (Some(Step::Absent(key)), ConflictCause::Record(_)) if *key == Freeze::Restored.key(key.environment) => {
                 standing = BeginConflict::Forgotten;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::owner::Owner;
-use crate::ledger::StoreTime;
+use crate::ledger::{Kind, RecordKey, StoreTime};
+use crate::policy::SignableAct;
 
 /// How long the first of two words waits for the second.
 pub const WORD_LASTS: Duration = Duration::from_hours(24);
@@ -25,4 +26,10 @@ impl FirstWord {
     pub fn stands(&self, now: StoreTime) -> bool {
         now.since(self.said) < WORD_LASTS
     }
+}
+
+/// Returns the key of the words that a call was executed. While there is one, the call is not sent.
+pub fn executed_key(claim: &RecordKey) -> RecordKey {
+    let name = format!("{}/{}", SignableAct::Executed, claim.name);
+    RecordKey { environment: claim.environment, kind: Kind::Agreement, name }
 }

@@ -45,7 +45,7 @@ pub use clock_correction::ClockCorrection;
 pub use commits::{
     AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };
-pub use first_word::{FirstWord, WORD_LASTS};
+pub use first_word::{FirstWord, WORD_LASTS, executed_key};
 pub use forgotten::{
     MoneyAfterRebuild, RebuildClosing, closed_awaiting, closed_for_gap, never_remembered, rebuilt, remembered,
 };

@@ -7,7 +7,7 @@ use super::state::Hold;
 use crate::base::json::{self, FormError};
 
 /// The format of a hold's record. No other is read.
-const FORMAT: u64 = 5;
+const FORMAT: u64 = 6;
 
 /// The record is not a hold in this version's format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

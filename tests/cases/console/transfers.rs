@@ -55,7 +55,7 @@ fn verify(folders: &[&Path]) {
 fn paid(upstream: &Upstream, request_id: &str, at: std::net::SocketAddr) -> (Call, Answer) {
     upstream.next(Act::json(201, swap_record(request_id)));
     let call = swap(request_id);
-    let answer = call.send(at);
+    let answer = call.send_when_met(at);
     assert_eq!(told(&answer), "201 - executed");
     (call, answer)
 }

@@ -53,8 +53,8 @@
 -- what they need as arguments, and those of other operations stand behind the commit.
 
 local op, root = ARGV[1], KEYS[1]
--- The layout of these keys. No other is read.
-local FORMAT = 7
+-- The layout of these keys, and of the records in them: it changes with the form of any record. No other is read.
+local FORMAT = 8
 -- In the place of the layout while an import goes on.
 local IMPORT = -1
 -- The bytes before the texts of the head, and those of a head that has none.
