@@ -21,6 +21,8 @@ pub(super) struct HeardBeforeStart {
     pub began: Duration,
     /// This gate knows of nothing that happened in an environment that is not in it.
     pub heard: BTreeMap<Environment, LastHeard>,
+    /// The environments whose store awaited this gate's journal then.
+    pub awaited: BTreeSet<Environment>,
 }
 
 impl HeardBefore {

@@ -20,6 +20,7 @@ use crate::adapters::audit::{LastHeard, LastStated};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RAN_WITHIN};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Sender, StoreFault, StoreTime};
+use crate::ports::Store as _;
 use crate::stations::claim::{self, Forgotten, Freeze};
 
 impl Membership {
@@ -29,12 +30,17 @@ impl Membership {
     }
 
     /// Looks at the start at what this gate heard before.
-    pub(super) fn begins_to_hear(&self, node: &Node) -> Result<(), StoreFault> {
+    pub(super) async fn begins_to_hear(&self, node: &Node) -> Result<(), StoreFault> {
         if self.heard_before.start.get().is_some() {
             return Ok(());
         }
-        let mut heard = BTreeMap::new();
+        let (mut heard, mut awaited) = (BTreeMap::new(), BTreeSet::new());
         for environment in &self.served {
+            // A store that cannot be read yet awaits nobody.
+            let record = self.store.read(&Freeze::Restored.key(*environment)).await.ok().and_then(|(record, _)| record);
+            if Forgotten::of_record(record).1.nodes.contains_key(&node.id) {
+                awaited.insert(*environment);
+            }
             let last = LastHeard::read(&self.audit_folder, &node.id, *environment);
             let is_alone = last.as_ref().is_none_or(|last| last.stated.is_empty());
             if is_alone && node.audit.highest(*environment).as_u64() == 0 {
@@ -47,7 +53,7 @@ impl Membership {
             };
             heard.insert(*environment, last);
         }
-        let start = HeardBeforeStart { began: node.clock.elapsed(), heard };
+        let start = HeardBeforeStart { began: node.clock.elapsed(), heard, awaited };
         drop(self.heard_before.start.set(start));
         Ok(())
     }
@@ -101,7 +107,7 @@ impl Membership {
             loop {
                 let heard = self.store.roll(*environment).await?;
                 if heard.verdict == HeartbeatVerdict::Well && heard.lost.is_none() {
-                    if !looked_for_copy && self.may_be_put_back(node, *environment, &heard).await? {
+                    if !looked_for_copy && self.may_be_put_back(node, *environment, &heard) {
                         close_for_copy(node, *environment).await?;
                     }
                     looked_for_copy = true;
@@ -126,23 +132,14 @@ impl Membership {
 
     /// Whether the Redis may have been put back together with the audit folder: that is a copy, and no gate had the Redis
     /// meanwhile. A copy that others await is judged by what they know of it.
-    async fn may_be_put_back(
-        &self,
-        node: &Node,
-        environment: Environment,
-        heard: &HeartbeatReply,
-    ) -> Result<bool, StoreFault> {
+    fn may_be_put_back(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> bool {
         let holds_something = node.audit.highest(environment).as_u64() > 0;
+        let is_awaited = self.heard_before.start.get().is_some_and(|start| start.awaited.contains(&environment));
         let mut others = heard.members.iter().filter(|member| member.node != node.id);
-        if !holds_something
-            || !self.is_copy.load(Ordering::Acquire)
-            || others.any(|member| has_the_store(heard, member))
-        {
-            return Ok(false);
-        }
-        let (record, _) = node.store.read(&Freeze::Restored.key(environment)).await?;
-        let (closed, forgotten) = Forgotten::of_record(record);
-        Ok(closed.is_none() || !forgotten.nodes.contains_key(&node.id))
+        holds_something
+            && !is_awaited
+            && self.is_copy.load(Ordering::Acquire)
+            && !others.any(|member| has_the_store(heard, member))
     }
 
     /// Returns the gates that may have done something after this one ended which this store lacks.

@@ -201,7 +201,7 @@ fn another_format_waits_for_people_and_the_remedy_that_is_told_works() {
     let paid = [pay(&gates[0])];
     all_have_it(&redis);
     let sent = upstream.seen().len();
-    for format in ["8", "6"] {
+    for format in ["9", "7"] {
         damage(&redis, &format!("number(0, {format})"));
         let told_of = || gates[1].probe("/readyz/money").text();
         wait_until("the probe to tell the remedy", || told_of().contains("remove `sluice:{production}:a`"));
