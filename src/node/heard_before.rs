@@ -11,6 +11,8 @@ use crate::base::ids::Environment;
 #[derive(Debug, Default)]
 pub struct HeardBefore {
     pub(super) start: OnceLock<HeardBeforeStart>,
+    /// The environments whose store awaited this gate's journal at its start.
+    pub(super) awaited: OnceLock<BTreeSet<Environment>>,
     settled: Mutex<BTreeSet<Environment>>,
     /// What is kept for the next start, and when it was written, by this node's monotonic clock.
     pub(super) kept: Mutex<BTreeMap<Environment, (Duration, LastHeard)>>,
@@ -21,8 +23,6 @@ pub(super) struct HeardBeforeStart {
     pub began: Duration,
     /// This gate knows of nothing that happened in an environment that is not in it.
     pub heard: BTreeMap<Environment, LastHeard>,
-    /// The environments whose store awaited this gate's journal then.
-    pub awaited: BTreeSet<Environment>,
 }
 
 impl HeardBefore {

@@ -107,7 +107,7 @@ impl Membership {
             self.store.knows(environment, own.unwrap_or_default().as_u64(), met);
             self.remembers_newest(node, environment).await.map_err(JoinError::Store)?;
         }
-        self.begins_to_hear(node).await.map_err(JoinError::Store)?;
+        self.begins_to_hear(node).map_err(JoinError::Store)?;
         // Until it is known where the journal begins.
         for environment in &self.served {
             node.watched.set_lacking(*environment, true, node.clock.elapsed());

@@ -20,7 +20,6 @@ use crate::adapters::audit::{LastHeard, LastStated};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RAN_WITHIN};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Sender, StoreFault, StoreTime};
-use crate::ports::Store as _;
 use crate::stations::claim::{self, Forgotten, Freeze};
 
 impl Membership {
@@ -30,17 +29,12 @@ impl Membership {
     }
 
     /// Looks at the start at what this gate heard before.
-    pub(super) async fn begins_to_hear(&self, node: &Node) -> Result<(), StoreFault> {
+    pub(super) fn begins_to_hear(&self, node: &Node) -> Result<(), StoreFault> {
         if self.heard_before.start.get().is_some() {
             return Ok(());
         }
-        let (mut heard, mut awaited) = (BTreeMap::new(), BTreeSet::new());
+        let mut heard = BTreeMap::new();
         for environment in &self.served {
-            // A store that cannot be read yet awaits nobody.
-            let record = self.store.read(&Freeze::Restored.key(*environment)).await.ok().and_then(|(record, _)| record);
-            if Forgotten::of_record(record).1.nodes.contains_key(&node.id) {
-                awaited.insert(*environment);
-            }
             let last = LastHeard::read(&self.audit_folder, &node.id, *environment);
             let is_alone = last.as_ref().is_none_or(|last| last.stated.is_empty());
             if is_alone && node.audit.highest(*environment).as_u64() == 0 {
@@ -53,8 +47,21 @@ impl Membership {
             };
             heard.insert(*environment, last);
         }
-        let start = HeardBeforeStart { began: node.clock.elapsed(), heard, awaited };
+        let start = HeardBeforeStart { began: node.clock.elapsed(), heard };
         drop(self.heard_before.start.set(start));
+        Ok(())
+    }
+
+    /// Notes where the store awaits this gate's journal, before anything of it is told.
+    pub async fn notes_awaited(&self, node: &Node) -> Result<(), StoreFault> {
+        let mut awaited = BTreeSet::new();
+        for environment in &self.served {
+            let (record, _) = node.store.read(&Freeze::Restored.key(*environment)).await?;
+            if Forgotten::of_record(record).1.nodes.contains_key(&node.id) {
+                awaited.insert(*environment);
+            }
+        }
+        drop(self.heard_before.awaited.set(awaited));
         Ok(())
     }
 
@@ -134,7 +141,7 @@ impl Membership {
     /// meanwhile. A copy that others await is judged by what they know of it.
     fn may_be_put_back(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> bool {
         let holds_something = node.audit.highest(environment).as_u64() > 0;
-        let is_awaited = self.heard_before.start.get().is_some_and(|start| start.awaited.contains(&environment));
+        let is_awaited = self.heard_before.awaited.get().is_some_and(|awaited| awaited.contains(&environment));
         let mut others = heard.members.iter().filter(|member| member.node != node.id);
         holds_something
             && !is_awaited

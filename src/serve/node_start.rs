@@ -184,7 +184,14 @@ pub(super) async fn start_node(start: NodeStart, trouble: &mut DiskTrouble) -> R
             }
             Err(why) => return Err(OpenNodeError::Join(why)),
         }
-        match close_for_missing_files(&node, &audit_folder).await {
+        let looked = async {
+            close_for_missing_files(&node, &audit_folder).await?;
+            match &membership {
+                Some(membership) => membership.notes_awaited(&node).await,
+                None => Ok(()),
+            }
+        };
+        match looked.await {
             Ok(()) => {}
             Err(why @ (StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
                 node.watched.starts(Some(why.to_string()));
