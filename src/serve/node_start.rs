@@ -13,7 +13,7 @@ use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::witnessing::have_witnessed;
 use super::workers::Workers;
-use crate::adapters::audit::{AuditFolder, OpeningAudit, is_copy};
+use crate::adapters::audit::{AuditFolder, OpeningAudit, is_copy, keep_original};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::opening::Opening;
 use crate::adapters::redis::{NotReady, ShardConnections};
@@ -70,6 +70,10 @@ impl NodeBeginning {
         let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
         let audit_folder = audit.folder().clone();
         let (joined, has_joined) = watch::channel(false);
+        // A folder that was empty when it was opened is a copy of nothing.
+        let was_empty = audit.stood().values().all(|highest| *highest == 0);
+        let is_original = || was_empty && keep_original(&audit_folder, &node.id).is_ok();
+        let is_copy = is_copy(&audit_folder, &node.id) && !is_original();
         let membership = store.zip(replica.clone()).map(|(store, replica)| {
             Arc::new(Membership {
                 store,
@@ -81,7 +85,7 @@ impl NodeBeginning {
                 copies: config.store.copies,
                 instance: audit.instance().to_owned(),
                 former: audit.former().map(str::to_owned),
-                is_copy: AtomicBool::new(is_copy(&audit_folder, &node.id)),
+                is_copy: AtomicBool::new(is_copy),
                 audit_folder: audit_folder.clone(),
                 in_force,
                 told_before: Mutex::default(),

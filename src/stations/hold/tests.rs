@@ -179,7 +179,7 @@ fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
         let written = encode_hold(&hold);
         assert_eq!(decode_hold(&written), Ok(hold));
         let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"format\":6", "\"format\":7");
-        let fault = UnreadableHold("format 6 is not readable here; this build reads 5".to_owned());
+        let fault = UnreadableHold("format 7 is not readable here; this build reads 6".to_owned());
         assert_eq!(decode_hold(newer.as_bytes()), Err(fault));
         for cut in [0, 1, written.len() / 2, written.len() - 1] {
             assert!(decode_hold(&written[..cut]).is_err());
