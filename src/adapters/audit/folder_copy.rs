@@ -11,9 +11,10 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::own_folder::AuditFolder;
+use crate::adapters::clock::Stopwatch;
 use crate::adapters::regular_file::open_regular;
 use crate::ledger::NodeId;
 
@@ -60,7 +61,7 @@ pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
 pub(super) struct OriginalMark {
     folder: AuditFolder,
     node: NodeId,
-    renewed: Instant,
+    renewed: Stopwatch,
     /// The file of the journal and its lines at that time.
     stood: Option<(u64, u64)>,
     is_failing: bool,
@@ -68,7 +69,7 @@ pub(super) struct OriginalMark {
 
 impl OriginalMark {
     pub(super) fn new(folder: AuditFolder, node: NodeId) -> OriginalMark {
-        OriginalMark { folder, node, renewed: Instant::now(), stood: None, is_failing: false }
+        OriginalMark { folder, node, renewed: Stopwatch::start(), stood: None, is_failing: false }
     }
 
     /// Makes the file anew at the start, and where the journal grew since and the time is over, or the log ends. A copy stays
@@ -79,7 +80,7 @@ impl OriginalMark {
         if !is_due || self.stood == stands || self.folder.check().is_err() || is_copy(&self.folder, &self.node) {
             return;
         }
-        self.renewed = Instant::now();
+        self.renewed = Stopwatch::start();
         match keep_original(&self.folder, &self.node) {
             Ok(()) => (self.stood, self.is_failing) = (stands, false),
             Err(error) => {
