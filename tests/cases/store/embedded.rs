@@ -181,12 +181,12 @@ async fn another_format_is_refused() {
     let table = redb::TableDefinition::<&[u8], &[u8]>::new("store");
     let database = redb::Database::open(folder.path().join(FILE)).unwrap();
     let write = database.begin_write().unwrap();
-    write.open_table(table).unwrap().insert(b"f".as_slice(), 3_u64.to_be_bytes().as_slice()).unwrap();
+    write.open_table(table).unwrap().insert(b"f".as_slice(), 4_u64.to_be_bytes().as_slice()).unwrap();
     write.commit().unwrap();
     drop(database);
     let refused = Embedded::open(folder.path(), Hand::at(BEGIN), Options::default()).unwrap_err();
-    assert!(matches!(refused, OpenError::OtherFormat { found: 3 }));
-    assert!(refused.to_string().contains("format 3"), "{refused}");
+    assert!(matches!(refused, OpenError::OtherFormat { found: 4 }));
+    assert!(refused.to_string().contains("format 4"), "{refused}");
 }
 
 #[tokio::test]

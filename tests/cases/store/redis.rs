@@ -243,7 +243,7 @@ async fn another_format_and_what_is_no_store_are_refused() {
     assert!(matches!(broken, Err(StoreFault::Broken(_))), "{broken:?}");
     let refused = tries(&store, "a").await;
     assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))), "{refused:?}");
-    for (format, remedy) in [(8, "a later version of Sluice wrote it"), (6, "an earlier version of Sluice wrote it")] {
+    for (format, remedy) in [(9, "a later version of Sluice wrote it"), (7, "an earlier version of Sluice wrote it")] {
         redis.set_head("sluice:{sandbox}", "format", format);
         for refused in [tries(&store, "b").await.map(drop), store.time().await.map(drop).map_err(CommitError::Fault)] {
             let Err(CommitError::Fault(StoreFault::Broken(why))) = refused else { panic!("{refused:?}") };

@@ -145,7 +145,7 @@ async fn a_cut_or_changed_export_is_refused_whole() {
         exported.replace("\"kind\":\"claim\"", "\"kind\":\"other\""),
         exported.replacen("\"export\":3", "\"export\":2", 1),
         exported.replacen("\"export\":3", "\"export\":4", 1),
-        exported.replacen("\"format\":2", "\"format\":1", 1),
+        exported.replacen("\"format\":3", "\"format\":2", 1),
         exported.clone() + lines[1] + "\n",
         exported.clone() + "\n",
     ];
