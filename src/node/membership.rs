@@ -235,7 +235,7 @@ impl Membership {
                     node.told_of(&fault);
                 }
             }
-            if !is_awaited && let Err(fault) = self.is_original(node) {
+            if !is_awaited && let Err(fault) = self.counts_as_original(node) {
                 self.told_of(node, &fault);
             }
             tokio::time::sleep(BEAT).await;

@@ -65,7 +65,7 @@ impl Membership {
     }
 
     /// Takes the folder for the original once the start has looked at whether it was put back together with the Redis.
-    pub(super) fn is_original(&self, node: &Node) -> Result<(), StoreFault> {
+    pub(super) fn counts_as_original(&self, node: &Node) -> Result<(), StoreFault> {
         match self.served.iter().all(|environment| self.knows_of_all(*environment)) {
             true => self.is_no_old_copy(node),
             false => Ok(()),

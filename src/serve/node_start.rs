@@ -72,8 +72,16 @@ impl NodeBeginning {
         let (joined, has_joined) = watch::channel(false);
         // A folder that was empty when it was opened is a copy of nothing.
         let was_empty = audit.stood().values().all(|highest| *highest == 0);
-        let is_original = || was_empty && keep_original(&audit_folder, &node.id).is_ok();
-        let is_copy = is_copy(&audit_folder, &node.id) && !is_original();
+        let mut is_copy = is_copy(&audit_folder, &node.id);
+        if is_copy && was_empty {
+            match keep_original(&audit_folder, &node.id) {
+                Ok(()) => is_copy = false,
+                Err(error) => {
+                    let folder = audit_folder.display();
+                    tracing::warn!(%folder, %error, "the audit folder cannot be marked as new, and counts as a copy");
+                }
+            }
+        }
         let membership = store.zip(replica.clone()).map(|(store, replica)| {
             Arc::new(Membership {
                 store,

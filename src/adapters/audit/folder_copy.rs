@@ -76,7 +76,8 @@ impl OriginalMark {
     /// one.
     pub(super) fn renew(&mut self, stands: (u64, u64), ends: bool) {
         let stands = Some(stands);
-        let is_due = ends || self.stood.is_none() || self.renewed.elapsed() >= RENEWED_AFTER;
+        let is_first = self.stood.is_none() && !self.is_failing;
+        let is_due = ends || is_first || self.renewed.elapsed() >= RENEWED_AFTER;
         if !is_due || self.stood == stands || self.folder.check().is_err() || is_copy(&self.folder, &self.node) {
             return;
         }

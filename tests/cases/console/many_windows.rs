@@ -11,7 +11,7 @@ use sluice::base::ids::Environment;
 use sluice::ledger::{Commit, NodeId, Step, WindowKey, WindowSpan};
 use sluice::ports::Store as _;
 
-use super::policies::assert_described;
+use super::policies::{SMALL_GO_LARGER_WAIT, assert_described};
 use super::{PEOPLE, ask, console, operator, swap, token_of};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
@@ -23,16 +23,7 @@ const MANY: usize = 1_100;
 /// Its window is the last one by its name, in each store.
 const LAST: &str = "zzz-the-last-of-all-callers";
 
-const RULES: &str = r#"
-[[rule]]
-id = "small"
-effect = "allow"
-when = { op = ["createSwap"], amount = "(0, 50] USD" }
-[[rule]]
-id = "larger"
-effect = "hold"
-approval = "one"
-when = { op = ["createSwap"], amount = "(50, inf) USD" }
+const LIMITS: &str = r#"
 [[limit]]
 id = "caller-day"
 ops = ["createSwap"]
@@ -47,16 +38,14 @@ window = "rolling 24h"
 per = ["environment"]
 max = "100000 USD"
 over = "deny"
-[approval.one]
-of = "ops"
-n = 1
-expires = "1h"
-[group.ops]
-members = ["people:ops-1", "people:ops-2"]
 "#;
 
+fn rules() -> String {
+    format!("{SMALL_GO_LARGER_WAIT}{LIMITS}")
+}
+
 fn setup(upstream: &Upstream) -> Setup {
-    let setup = console(Setup::of(upstream)).file("policies/everything.toml", RULES);
+    let setup = console(Setup::of(upstream)).file("policies/everything.toml", &rules());
     setup.set("production", "credential", "of-the-gate-itself")
 }
 
@@ -174,7 +163,7 @@ async fn windows_of_the_gate_s_own_hide_no_limit() {
 fn every_open_call_is_in_the_sums() {
     const HELD: u64 = 230;
     let upstream = Upstream::start();
-    let rules = RULES.replace("\"100 USD\"", "\"100000 USD\"");
+    let rules = rules().replace("\"100 USD\"", "\"100000 USD\"");
     let gate = setup(&upstream).file("policies/everything.toml", &rules).start().ready();
     std::thread::scope(|scope| {
         for part in 0..4 {

@@ -254,10 +254,8 @@ fn what_limits_have_used_is_told() {
     assert!(code == Some(4) && text.contains("the id of a limit in force"), "{text}");
 }
 
-/// Small swaps go, larger ones wait; what is in doubt stays spent until it is known.
-#[test]
-fn usage_tells_what_is_in_flight_and_what_waits() {
-    let rules = r#"
+/// Small swaps go, and larger ones wait for one person.
+pub(super) const SMALL_GO_LARGER_WAIT: &str = r#"
 [[rule]]
 id = "small"
 effect = "allow"
@@ -267,6 +265,18 @@ id = "larger"
 effect = "hold"
 approval = "one"
 when = { op = ["createSwap"], amount = "(50, inf) USD" }
+[approval.one]
+of = "ops"
+n = 1
+expires = "1h"
+[group.ops]
+members = ["people:ops-1", "people:ops-2"]
+"#;
+
+/// Small swaps go, larger ones wait; what is in doubt stays spent until it is known.
+#[test]
+fn usage_tells_what_is_in_flight_and_what_waits() {
+    let limits = r#"
 [[limit]]
 id = "day"
 ops = ["createSwap"]
@@ -281,15 +291,10 @@ window = "rolling 24h"
 per = ["environment"]
 max = "40 calls"
 over = "deny"
-[approval.one]
-of = "ops"
-n = 1
-expires = "1h"
-[group.ops]
-members = ["people:ops-1", "people:ops-2"]
 "#;
     let upstream = Upstream::start();
-    let setup = console(Setup::of(&upstream)).file("policies/everything.toml", rules);
+    let setup =
+        console(Setup::of(&upstream)).file("policies/everything.toml", &format!("{SMALL_GO_LARGER_WAIT}{limits}"));
     let gate = setup.set("production", "credential", "of-the-gate-itself").start();
     assert_eq!(pay(&gate, "60"), 202);
     let told = |limit: &str| {
