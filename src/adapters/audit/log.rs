@@ -384,8 +384,8 @@ impl Log {
         }
         file.cut(self.tip.length)?;
         file.sync()?;
+        self.place.folder.opens()?;
         self.file = Some(file);
-        self.place.folder.opens();
         Ok(())
     }
 

@@ -205,8 +205,7 @@ impl AuditFiles {
     pub fn on(disk: Box<dyn Disk>, settings: AuditSettings, clock: Arc<dyn Clock>) -> Result<AuditFiles, OpenFault> {
         let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints, follower, note } = settings;
         let fault = |error: io::Error| OpenFault::disk(&folder, &error);
-        folder.make().map_err(fault)?;
-        folder.opens();
+        folder.make().and_then(|()| folder.opens()).map_err(fault)?;
         let mut lock = lock(&lock_file(&folder, &node))?;
         is_free(&folder, &node)?;
         let recent = recent_checkpoint(&folder, &node).map_err(fault)?;

@@ -32,10 +32,10 @@ impl AuditFolder {
     }
 
     /// Notes that the log is opened here.
-    pub(super) fn opens(&self) {
-        if let Ok(found) = fs::metadata(&self.path) {
-            *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.dev(), found.ino()));
-        }
+    pub(super) fn opens(&self) -> io::Result<()> {
+        let found = fs::metadata(&self.path)?;
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.dev(), found.ino()));
+        Ok(())
     }
 
     /// Makes a folder in it. Before the log is opened, at the first start, that makes the folder itself, too.
@@ -108,7 +108,7 @@ mod tests {
         // The very first start: what is beside the log comes first.
         folder.make_inside(&folder.join("policies")).unwrap();
         folder.make().unwrap();
-        folder.opens();
+        folder.opens().unwrap();
         let make =
             || folder.make_inside(&folder.join("policies")).and_then(|()| folder.make_inside(&folder.join("other")));
         make().unwrap();

@@ -47,9 +47,18 @@ impl SealedExport {
                 "is CSV, which proves nothing by itself: verify the export as JSON lines (`--format jsonl`)".to_owned()
             );
         }
-        SealedExport::parse(text).map_err(|why| format!("is not what a gate wrote: {why}"))
+        let export = SealedExport::parse(text).map_err(|why| format!("is not what a gate wrote: {why}"))?;
+        match export.of_head("format").as_u64() {
+            Some(FORMAT) => Ok(export),
+            other => Err(format!(
+                "has format {}, and this version of Sluice reads format {FORMAT}: verify it with the version that exported \
+                 it, or export it again",
+                other.unwrap_or_default()
+            )),
+        }
     }
 
+    /// Parses an export of any format.
     fn parse(text: &str) -> Result<SealedExport, String> {
         if text.starts_with('\u{feff}') {
             return Err(format!("it begins with a byte order mark, which {CHANGED}"));
@@ -74,10 +83,10 @@ impl SealedExport {
         let mut lines = body.split('\n');
         let head = parse(lines.next().unwrap_or_default())?;
         let kind = match (head.get("format").and_then(Value::as_u64), head.get("what").and_then(Value::as_str)) {
-            (Some(FORMAT), Some("payments")) => SealedRows::Payments,
-            (Some(FORMAT), Some("statement")) => SealedRows::Statement,
-            (Some(FORMAT), Some("history")) => SealedRows::History,
-            _ => return Err(format!("its first line is not that of an export of a console in format {FORMAT}")),
+            (Some(_), Some("payments")) => SealedRows::Payments,
+            (Some(_), Some("statement")) => SealedRows::Statement,
+            (Some(_), Some("history")) => SealedRows::History,
+            _ => return Err("its first line is not that of an export of a console".to_owned()),
         };
         let rows = lines.map(parse).collect::<Result<Vec<_>, _>>()?;
         let count = end["rows"].as_u64();
@@ -130,7 +139,11 @@ mod tests {
     use super::*;
 
     fn export(rows: &str, count: usize) -> String {
-        let body = format!("{{\"format\":2,\"what\":\"payments\"}}\n{rows}");
+        export_of(FORMAT, rows, count)
+    }
+
+    fn export_of(format: u64, rows: &str, count: usize) -> String {
+        let body = format!("{{\"format\":{format},\"what\":\"payments\"}}\n{rows}");
         let sha256 = Hash::of(&[body.as_bytes()]);
         format!("{body}{{\"rows\":{count},\"sha256\":\"{sha256}\"}}\n")
     }
@@ -149,6 +162,12 @@ mod tests {
         ] {
             assert!(SealedExport::read(&changed).unwrap_err().starts_with("is not what a gate wrote: "), "{changed}");
         }
+    }
+
+    #[test]
+    fn an_export_of_another_format_is_what_a_gate_wrote() {
+        let told = SealedExport::read(&export_of(FORMAT - 1, "{\"a\":1}\n", 1)).unwrap_err();
+        assert!(told.starts_with("has format 1, and this version of Sluice reads format 2: "), "{told}");
     }
 
     #[test]
