@@ -38,7 +38,7 @@ const OTHERS: &str = "(others)";
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,
-    all: All,
+    all: Arc<All>,
     /// The rules and limits that have their own series.
     names: Arc<ArcSwap<HashSet<Arc<str>>>>,
     pub(super) tally: Arc<Tally>,
@@ -67,7 +67,13 @@ impl Metrics {
         let all = All::registered(&registry)?;
         all.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         all.audit_up.set(1);
-        Ok(Metrics { registry, all, names: Arc::default(), tally: Arc::default(), unlisted: Arc::default() })
+        Ok(Metrics {
+            registry,
+            all: Arc::new(all),
+            names: Arc::default(),
+            tally: Arc::default(),
+            unlisted: Arc::default(),
+        })
     }
 
     pub fn hold(&self, environment: &str, what: &str) {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::policies::assert_described;
 use super::{PEOPLE, ask, audited, body, console, in_doubt, operator, swap, token_of, told};
+use crate::cases::holds;
 use crate::support::clock::{DAY, PATIENCE, Watch, upstream_time};
 use crate::support::shape::{operation, path, record_of};
 use crate::support::{Act, Answer, Call, Gate, Redis, Setup, Upstream, post};
@@ -178,6 +179,41 @@ fn a_call_that_two_people_called_absent_is_not_sent_again_once_somebody_shows_it
     assert_eq!((repeat.code(), repeat.outcome()), ("OUTCOME_UNKNOWN".to_owned(), "unknown".to_owned()));
     assert_eq!(shows("ops-1").status, 200);
     assert_eq!(swap("lost-7").send(gate.production()).header("sluice-replayed").as_deref(), Some("true"));
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+/// The repeat is held, since the policies hold it: its approval sends nothing once somebody shows the record.
+#[test]
+fn an_approved_repeat_of_an_absent_call_is_not_sent_once_somebody_shows_its_record() {
+    let upstream = Upstream::start();
+    let gate = holds::gate(&upstream, holds::RULES).short_quiet_time().start();
+    let (repeat, record) = (holds::swap("lost-8", "500"), record_of("createSwap", "lost-8"));
+    let hold = holds::held(&gate, "lost-8");
+    upstream.next(Act::silence().close());
+    holds::all_agree(&gate, &hold);
+    let watch = Watch::start();
+    while repeat.send(gate.production()).outcome() != "unknown" {
+        assert!(watch.elapsed() < PATIENCE);
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(absent(&gate, "lost-8", "ops-1").status, 202);
+    assert_eq!(absent(&gate, "lost-8", "ops-2").status, 200);
+    let again = holds::held(&gate, "lost-8");
+    assert_ne!(hold["id"], again["id"]);
+    let shows = |who: &str| {
+        resolve(&gate, "lost-8", who, json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
+    };
+    let first = shows("ops-3");
+    assert_eq!(first.status, 202, "{first}");
+    holds::all_agree(&gate, &again);
+    // The gate itself tries to send what is approved, and so does the caller.
+    for _ in 0..5 {
+        let answer = repeat.send(gate.production());
+        assert!(answer.code() == "OUTCOME_UNKNOWN" || answer.status == 202, "{answer}");
+    }
+    let second = shows("ops-1");
+    assert_eq!(second.status, 200, "{second}");
+    assert_eq!(repeat.send(gate.production()).header("sluice-replayed").as_deref(), Some("true"));
     assert_eq!(upstream.seen().len(), 1);
 }
 
