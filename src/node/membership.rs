@@ -358,12 +358,6 @@ impl Membership {
         }))
     }
 
-    /// Returns when this gate last found the store well, with what every gate did.
-    fn had_all(&self, environment: Environment) -> Option<StoreTime> {
-        let is_open = self.knows_of_all(environment) && matches!(self.closed_by(environment), Ok(None));
-        self.store.well_at(environment).filter(|_| is_open)
-    }
-
     pub(super) fn life(&self, node: &Node, environment: Environment, leaves: bool) -> Life {
         let now = self.in_force.now();
         let HeardGate { sender, at, open_from, .. } = node.heard_itself(environment);
@@ -388,7 +382,8 @@ impl Membership {
             acknowledges,
             is_journal_new: self.is_journal_new(node, environment),
             is_copy: self.is_copy.load(Ordering::Acquire),
-            well_at: self.had_all(environment),
+            well_at: self.store.well_at(environment).filter(|_| self.heard_before.is_settled(environment)),
+            had_since: self.heard_before.had_since(environment),
             closed_by: self.closed_by(environment).ok().flatten(),
             leaves,
             clock: self.testimony(node, environment),

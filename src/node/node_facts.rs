@@ -13,7 +13,7 @@ use crate::stations::claim::Forgotten;
 use crate::telemetry::UnlistedRefusal;
 
 /// The format of [`NodeFacts`].
-pub(super) const FACTS_FORMAT: u64 = 10;
+pub(super) const FACTS_FORMAT: u64 = 11;
 /// The most unlisted refusals that a heartbeat states.
 pub(super) const MAX_REFUSALS: usize = 16;
 /// How far the clocks of two machines may be apart of which the process of one has just begun.
@@ -56,8 +56,10 @@ pub struct NodeFacts {
     pub is_journal_new: bool,
     /// Whether its audit folder is a copy, and no store has shown since that it is not an old one.
     pub is_copy: bool,
-    /// When the node found the store well, and money not closed behind a rebuild, for the last time.
+    /// When the node, which knew by then of all others, found the store well for the last time.
     pub well_at: Option<StoreTime>,
+    /// Since when it has missed nothing of what happened in the store.
+    pub had_since: Option<StoreTime>,
     /// The reasons that close money behind a rebuild, as its journal has them.
     pub closed_by: Option<Forgotten>,
     /// Whether the node ends in order.
@@ -145,6 +147,7 @@ mod tests {
                 is_journal_new: false,
                 is_copy: false,
                 well_at: None,
+                had_since: None,
                 closed_by: None,
                 leaves: false,
                 unlisted: Vec::new(),

@@ -18,7 +18,7 @@ pub struct JournalAtStart {
     pub highest: Highest,
     /// Whether the store's last commits may be in the journal alone: its gate was killed.
     pub is_needed: bool,
-    /// Whether its folder was copied since a gate last started with it.
+    /// Whether its folder was copied since a gate last started with it. A new one is no copy.
     pub is_copy: bool,
     /// Why it is not what its gate noted of it.
     pub shortfall: Option<String>,
@@ -29,12 +29,12 @@ impl JournalAtStart {
     fn doubt(&self) -> Option<String> {
         let is_empty = self.highest.values().all(|highest| *highest == 0);
         match &self.shortfall {
-            Some(why) => Some(format!("the journal was cut, or is an older copy: {why}")),
+            Some(why) => Some(format!("the journal was cut, is an older copy, or is not the one of the last start: {why}")),
             None if is_empty && self.is_needed => Some(
                 "the gate was killed, and the journal is gone that alone had its last calls: the store may have forgotten some"
                     .to_owned(),
             ),
-            None if self.is_copy && !is_empty => Some(
+            None if self.is_copy => Some(
                 "the audit folder is a copy, and whether it and the store beside it are the newest is not known".to_owned(),
             ),
             None => None,
@@ -48,8 +48,8 @@ pub async fn close_if_incomplete(store: &dyn Store, journal: &JournalAtStart, no
         let highest = journal.highest.get(&environment).copied().unwrap_or(0);
         let last = store.last(environment).await?.as_u64();
         let missing = match journal.doubt() {
-            // Nothing was ever sent.
-            Some(_) if last == 0 && highest == 0 => None,
+            // Nothing was ever sent, unless both were put back to before that.
+            Some(_) if last == 0 && highest == 0 && !journal.is_copy => None,
             Some(why) => Some(why),
             None => missing_in_journal(store, environment, highest, last).await?,
         };
@@ -178,7 +178,8 @@ mod tests {
             let (store, node) = with_commits(0).await;
             let never = JournalAtStart { highest: Highest::new(), ..journal.clone() };
             close_if_incomplete(&store, &never, &node).await.unwrap();
-            assert!(!is_closed(&store).await, "nothing was ever sent: {journal:?}");
+            let is_doubted = journal.is_copy;
+            assert_eq!(is_closed(&store).await, is_doubted, "nothing was sent, as far as is known: {journal:?}");
             let (store, node) = with_commits(1).await;
             close_if_incomplete(&store, &journal, &node).await.unwrap();
             assert!(is_closed(&store).await, "{journal:?}");

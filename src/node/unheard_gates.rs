@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::Node;
-use super::heard_before::HeardBeforeStart;
+use super::heard_before::{Continuity, HeardBeforeStart};
 use super::membership::{BEAT, Membership, POLL_INTERVAL};
 use super::node_facts::{NodeFacts, came_with, stated_lately};
 use super::retry::Retry;
@@ -21,6 +21,15 @@ use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Mem
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Sender, StoreFault, StoreTime};
 use crate::stations::claim::{self, Forgotten, Freeze};
+
+/// How a gate knows at its start that another one ended before it, or in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KnownEnds {
+    /// By what it heard itself before it ended.
+    ByItself,
+    /// By what the Redis has of that one, too. That may have been put back to before that one ran again.
+    ByTheRedis,
+}
 
 impl Membership {
     /// Whether this gate can know that the store has what all other gates did.
@@ -33,31 +42,41 @@ impl Membership {
         if self.heard_before.start.get().is_some() {
             return Ok(());
         }
-        let mut heard = BTreeMap::new();
+        let (mut heard, mut had) = (BTreeMap::new(), BTreeMap::new());
         for environment in &self.served {
             let last = LastHeard::read(&self.audit_folder, &node.id, *environment);
             let is_alone = last.as_ref().is_none_or(|last| last.stated.is_empty());
-            if is_alone && node.audit.highest(*environment).as_u64() == 0 {
-                continue;
-            }
             let last = match last {
                 Some(last) => last,
-                // An earlier version kept none: its last entry is what is known.
-                None => LastHeard { at: self.replica.time()?, stated: BTreeMap::new() },
+                // Where it could not be kept, the last entry is what is known.
+                None => {
+                    let at = self.replica.time()?;
+                    LastHeard { at, since: at, stated: BTreeMap::new() }
+                }
             };
-            heard.insert(*environment, last);
+            had.insert(*environment, Continuity { since: last.since, until: last.at });
+            if !is_alone || node.audit.highest(*environment).as_u64() > 0 {
+                heard.insert(*environment, last);
+            }
         }
-        let start = HeardBeforeStart { began: node.clock.elapsed(), heard };
+        let start = HeardBeforeStart { began: node.clock.elapsed(), heard, had };
         drop(self.heard_before.start.set(start));
         Ok(())
     }
 
-    /// Notes where the store awaits this gate's journal, before anything of it is told.
+    /// Notes where the store awaits this gate's journal by the word of a gate that runs, before anything of it is told. The
+    /// store alone may have been put back to when it awaited it.
     pub async fn notes_awaited(&self, node: &Node) -> Result<(), StoreFault> {
         let mut awaited = BTreeSet::new();
         for environment in &self.served {
             let (record, _) = node.store.read(&Freeze::Restored.key(*environment)).await?;
-            if Forgotten::of_record(record).1.nodes.contains_key(&node.id) {
+            if !Forgotten::of_record(record).1.nodes.contains_key(&node.id) {
+                continue;
+            }
+            let heard = self.store.roll(*environment).await?;
+            let mut others = heard.members.iter().filter(|member| member.node != node.id);
+            let awaits = |facts: NodeFacts| facts.closed_by.is_some_and(|closed| closed.nodes.contains_key(&node.id));
+            if others.any(|member| stated_lately(&heard, member).is_some_and(awaits)) {
                 awaited.insert(*environment);
             }
         }
@@ -71,6 +90,7 @@ impl Membership {
         if !self.served.contains(&environment) || !self.heard_before.is_settled(environment) {
             return;
         }
+        self.heard_before.goes_on(environment, heard.at);
         let (now, mut kept) =
             (node.clock.elapsed(), self.heard_before.kept.lock().unwrap_or_else(PoisonError::into_inner));
         let before = kept.get(&environment);
@@ -94,7 +114,8 @@ impl Membership {
         for member in heard.members.iter().filter(|member| member.node != node.id && !heard.is_live(member)) {
             stated.entry(member.node.clone()).or_insert(LastStated { at: member.beat, leaves: false });
         }
-        let last = LastHeard { at: heard.at, stated };
+        let since = self.heard_before.had_since(environment).unwrap_or(heard.at);
+        let last = LastHeard { at: heard.at, since, stated };
         // Without it, the next start waits for more gates than it need.
         let folder = &self.audit_folder;
         if let Err(error) = folder.check().and_then(|()| last.keep(folder, &node.id, environment)) {
@@ -107,7 +128,7 @@ impl Membership {
     pub(super) async fn waits_for_unheard(&self, node: &Arc<Node>) -> Result<(), StoreFault> {
         for environment in &self.served {
             let mut looked_for_copy = false;
-            loop {
+            let (since, heard) = loop {
                 let heard = self.store.roll(*environment).await?;
                 if heard.verdict == HeartbeatVerdict::Well && heard.lost.is_none() {
                     if !looked_for_copy && self.may_be_put_back(node, *environment, &heard) {
@@ -117,64 +138,99 @@ impl Membership {
                     let unheard = self.unheard(node, *environment, &heard).await?;
                     let began = self.heard_before.start.get().map_or(Duration::ZERO, |start| start.began);
                     if unheard.is_empty() || self.are_awaited(node, *environment, &unheard).await? {
-                        break;
+                        break (self.has_missed_nothing_since(node, *environment, &heard).await?, heard);
                     }
                     if node.clock.elapsed().saturating_sub(began) >= WAITS_FOR_GATES {
                         self.close_for_unheard(node, *environment, &unheard).await?;
-                        break;
+                        break (heard.at, heard);
                     }
                     let why = format!("this gate waits for {}, which may have gone on after it ended", named(&unheard));
                     node.watched.starts(Some(why));
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
-            }
-            self.heard_before.settle(*environment);
+            };
+            self.heard_before.settle(*environment, Continuity { since, until: heard.at });
+            self.keeps_heard(node, *environment, &heard);
         }
         Ok(())
     }
 
     /// Whether the Redis may have been put back together with the audit folder: that is a copy, and no gate had the Redis
-    /// meanwhile. A copy that others await is judged by what they know of it.
+    /// since it was made. A copy that others await is judged by what they know of it.
     fn may_be_put_back(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> bool {
-        let holds_something = node.audit.highest(environment).as_u64() > 0;
         let is_awaited = self.heard_before.awaited.get().is_some_and(|awaited| awaited.contains(&environment));
-        let mut others = heard.members.iter().filter(|member| member.node != node.id);
-        holds_something
-            && !is_awaited
-            && self.is_copy.load(Ordering::Acquire)
-            && !others.any(|member| has_the_store(heard, member))
+        !is_awaited && self.is_copy.load(Ordering::Acquire) && !self.is_vouched_for(node, environment, heard)
     }
 
-    /// Returns the gates that may have done something after this one ended which this store lacks.
+    /// Whether another gate runs that has had the store since this one had it last: what happened meanwhile is in the store.
+    fn is_vouched_for(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> bool {
+        let Some(had) = self.had_before(environment) else { return false };
+        let mut others = heard.members.iter().filter(|member| member.node != node.id);
+        others.any(|member| has_had_the_store(heard, member, had.until))
+    }
+
+    fn had_before(&self, environment: Environment) -> Option<Continuity> {
+        self.heard_before.start.get()?.had.get(&environment).copied()
+    }
+
+    /// Returns since when this gate has missed nothing, at the end of its look at the others. A gate that came with it, or that
+    /// left since by the word of the Redis, tells nothing of that: the Redis may have been put back.
+    async fn has_missed_nothing_since(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+    ) -> Result<StoreTime, StoreFault> {
+        let Some(had) = self.had_before(environment) else { return Ok(heard.at) };
+        let knows_itself = !self.is_copy.load(Ordering::Acquire)
+            && self.may_have_gone_on(node, environment, heard, KnownEnds::ByItself).await?.is_empty();
+        Ok(if knows_itself || self.is_vouched_for(node, environment, heard) { had.since } else { heard.at })
+    }
+
+    /// Returns the gates that may have done something after this one ended which this store lacks, and that did not come.
     async fn unheard(
         &self,
         node: &Node,
         environment: Environment,
         heard: &HeartbeatReply,
     ) -> Result<BTreeSet<NodeId>, StoreFault> {
+        // One that had the store while this gate was away would miss what it did there itself, and looked at its own start.
+        if self.is_vouched_for(node, environment, heard) {
+            return Ok(BTreeSet::new());
+        }
+        let mut unheard = self.may_have_gone_on(node, environment, heard, KnownEnds::ByTheRedis).await?;
+        unheard.retain(|id| {
+            let member = heard.members.iter().find(|member| member.node == *id);
+            member.is_none_or(|member| stated_lately(heard, member).is_none())
+        });
+        Ok(unheard)
+    }
+
+    /// Returns the gates of which this one does not know that they ended before it, or in order.
+    async fn may_have_gone_on(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+        ends: KnownEnds,
+    ) -> Result<BTreeSet<NodeId>, StoreFault> {
         let start = self.heard_before.start.get();
         let Some(last) = start.and_then(|start| start.heard.get(&environment)) else { return Ok(BTreeSet::new()) };
         let others = || heard.members.iter().filter(|member| member.node != node.id);
-        // One that had the store while this gate was away would miss what it did there itself, and looked at its own start.
-        if others().any(|member| has_the_store(heard, member)) {
-            return Ok(BTreeSet::new());
-        }
         let gone = node.gone(environment).await?;
         let known = others().map(|member| &member.node).chain(self.all_nodes.iter()).chain(last.stated.keys());
-        let mut unheard = BTreeSet::new();
+        let mut went_on = BTreeSet::new();
         for id in known.filter(|id| **id != node.id) {
             let member = others().find(|member| member.node == *id);
-            if member.is_some_and(|member| stated_lately(heard, member).is_some()) {
-                continue;
-            }
             let facts = member.and_then(|member| NodeFacts::read(&member.told));
             let is_its = |sender: &Sender| facts.as_ref().is_none_or(|facts| facts.journal == sender.journal);
             let is_gone = gone.iter().any(|sender| sender.node == *id && is_its(sender));
-            if !is_gone && !has_ended(facts.as_ref(), last.stated.get(id).copied(), last.at) {
-                unheard.insert(id.clone());
+            let told = facts.as_ref().filter(|_| ends == KnownEnds::ByTheRedis);
+            if !is_gone && !has_ended(told, last.stated.get(id).copied(), last.at) {
+                went_on.insert(id.clone());
             }
         }
-        Ok(unheard)
+        Ok(went_on)
     }
 
     /// Whether money is closed until these gates have come.
@@ -255,10 +311,11 @@ async fn close_for_copy(node: &Node, environment: Environment) -> Result<(), Sto
     }
 }
 
-/// Whether a gate runs that had the store lately.
-fn has_the_store(heard: &HeartbeatReply, member: &Member) -> bool {
-    let well_at = stated_lately(heard, member).and_then(|facts| facts.well_at);
-    well_at.is_some_and(|at| heard.at.since(at) < RAN_WITHIN)
+/// Whether a gate runs that has the store, and has missed nothing of what happened there since then.
+fn has_had_the_store(heard: &HeartbeatReply, member: &Member, since: StoreTime) -> bool {
+    let Some(NodeFacts { well_at, had_since, .. }) = stated_lately(heard, member) else { return false };
+    let has_it = well_at.is_some_and(|at| heard.at.since(at) < RAN_WITHIN);
+    has_it && had_since.is_some_and(|had| had <= since)
 }
 
 /// Whether a gate that is not heard ended before this one did, or in order. `facts` are the last ones that it stated; `stated`

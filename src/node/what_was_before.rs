@@ -209,8 +209,9 @@ impl Membership {
                 return Ok(());
             }
             let why = format!(
-                "the journal of `{}` begins behind number {begin}, and no gate runs that knows what was before: start one that \
-                 does, with its `audit.folder`; otherwise, somebody could have changed what is older in the store",
+                "the journal of `{}` begins behind number {begin}, and no gate runs that knows what was before: somebody could have \
+                 changed what is older in the store. Start a gate with an `audit.folder` that has it, if there is one, before a \
+                 person opens money",
                 node.id
             );
             forgotten.joined_behind = begin.as_u64();

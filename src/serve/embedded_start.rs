@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::disk_trouble::{DiskTrouble, looks_usable, still_has_store};
 use super::embedded_store::{belongs_here, lacks_commits, made_whole};
 use super::open_node_error::OpenNodeError;
-use crate::adapters::audit::{AuditFiles, audit_files, is_copy, keep_original};
+use crate::adapters::audit::{AuditFiles, FolderOrigin, audit_files, keep_original, origin};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
 use crate::adapters::store::opening::OpeningStore;
@@ -79,7 +79,11 @@ impl UnverifiedStore {
         let journal = JournalAtStart {
             highest: stood.clone(),
             is_needed: store.needs_journal(),
-            is_copy: is_copy(&config.audit.folder, &config.store.node),
+            is_copy: match origin(&config.audit.folder, &config.store.node) {
+                FolderOrigin::Original => false,
+                FolderOrigin::Copy => true,
+                FolderOrigin::Unmarked => stood.values().any(|highest| *highest > 0),
+            },
             shortfall: audit.shortfall().map(str::to_owned),
         };
         let (config, audit, seals) = (config.clone(), audit.clone(), seals.clone());

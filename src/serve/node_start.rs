@@ -13,7 +13,7 @@ use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::witnessing::have_witnessed;
 use super::workers::Workers;
-use crate::adapters::audit::{AuditFolder, OpeningAudit, is_copy, keep_original};
+use crate::adapters::audit::{AuditFolder, FolderOrigin, OpeningAudit, keep_original, origin};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::opening::Opening;
 use crate::adapters::redis::{NotReady, ShardConnections};
@@ -70,10 +70,11 @@ impl NodeBeginning {
         let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
         let audit_folder = audit.folder().clone();
         let (joined, has_joined) = watch::channel(false);
-        // A folder that was empty when it was opened is a copy of nothing.
+        // An empty folder that no gate has marked is a copy of nothing.
         let was_empty = audit.stood().values().all(|highest| *highest == 0);
-        let mut is_copy = is_copy(&audit_folder, &node.id);
-        if is_copy && was_empty {
+        let found = origin(&audit_folder, &node.id);
+        let mut is_copy = found != FolderOrigin::Original;
+        if found == FolderOrigin::Unmarked && was_empty {
             match keep_original(&audit_folder, &node.id) {
                 Ok(()) => is_copy = false,
                 Err(error) => {

@@ -62,7 +62,12 @@ fn an_older_copy_of_the_journal_of_a_killed_gate_closes_money() {
     let forgotten = paid(&gate);
     let killed = gate.kill();
     put_back(&killed, &["sluice-audit"]);
-    is_closed_until_people_open(killed.start(), &upstream, &forgotten, "the journal was cut, or is an older copy");
+    is_closed_until_people_open(
+        killed.start(),
+        &upstream,
+        &forgotten,
+        "the journal was cut, is an older copy, or is not the one of the last start",
+    );
 }
 
 /// Whoever cuts it does not have the folder of the store.
@@ -77,7 +82,12 @@ fn a_journal_that_was_cut_after_a_kill_closes_money() {
     let killed = gate.kill();
     let file = OpenOptions::new().write(true).open(newest(killed.path("sluice-audit"))).unwrap();
     file.set_len(length).unwrap();
-    is_closed_until_people_open(killed.start(), &upstream, &forgotten, "the journal was cut, or is an older copy");
+    is_closed_until_people_open(
+        killed.start(),
+        &upstream,
+        &forgotten,
+        "the journal was cut, is an older copy, or is not the one of the last start",
+    );
 }
 
 #[test]
@@ -138,7 +148,7 @@ fn a_store_without_its_journal_closes_money() {
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
     let gate = stopped.start();
     wait_until("money to be closed", || told(&swap().send(gate.production())) == FROZEN);
-    await_log(&gate, "the journal was cut, or is an older copy: it is empty");
+    await_log(&gate, "is not the one of the last start: it is empty");
     assert_eq!(told(&known.send_when_met(gate.production())), AGAIN);
 }
 

@@ -4,12 +4,13 @@ use serde_json::json;
 
 use super::claims::{swap, told};
 use super::console::{ask, console, lift, operator};
-use super::nodes::{CLOSED, all_have_it, await_log, outlives, paid, says, setup};
+use super::nodes::{CLOSED, EXECUTED, all_have_it, await_log, outlives, paid, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
 
 const FORGOTTEN: &str = "503 FROZEN unknown";
 const AGAIN: &str = "200 - executed again";
+const COPY: &str = "a copy of its audit folder: whether it and the Redis are the newest";
 const RIGHT: &str = "`right` did not come yet, and may have gone on after `left` ended";
 
 /// A gate whose store is sealed; with the list of both, or without.
@@ -30,6 +31,22 @@ fn is_again(call: &Call, gate: &Gate) {
     });
 }
 
+/// Takes a copy of the audit folder, to be put back.
+fn set_aside(ended: &Setup) {
+    copy_folder(&ended.path("sluice-audit"), &ended.path("copied"));
+}
+
+fn puts_back(ended: &Setup) {
+    std::fs::remove_dir_all(ended.path("sluice-audit")).unwrap();
+    std::fs::rename(ended.path("copied"), ended.path("sluice-audit")).unwrap();
+}
+
+fn redis_goes_back(redis: &mut Redis, image: &tempfile::TempDir) {
+    redis.go();
+    redis.put_back(image);
+    redis.come();
+}
+
 /// The left gate ends, and the Redis is put back to that moment after the right one has paid and died.
 fn goes_back(redis: &mut Redis, [left, right]: [Gate; 2], end: impl Fn(Gate) -> Setup) -> ([Setup; 2], [Call; 2]) {
     let before = paid(&right);
@@ -39,9 +56,7 @@ fn goes_back(redis: &mut Redis, [left, right]: [Gate; 2], end: impl Fn(Gate) -> 
     let image = redis.copy();
     let since = paid(&right);
     let right = right.kill();
-    redis.go();
-    redis.put_back(&image);
-    redis.come();
+    redis_goes_back(redis, &image);
     ([left, right], [before, since])
 }
 
@@ -81,23 +96,18 @@ fn a_redis_and_all_audit_folders_that_were_put_back_together_close_money() {
     all_have_it(&redis);
     let ended = gates.map(Gate::end);
     let image = redis.copy();
-    ended.iter().for_each(|one| copy_folder(&one.path("sluice-audit"), &one.path("copied")));
+    ended.iter().for_each(set_aside);
     let gates = ended.map(Setup::start).map(Gate::ready);
     let since = paid(&gates[1]);
     let ended = gates.map(Gate::end);
-    redis.go();
-    redis.put_back(&image);
-    redis.come();
-    for one in &ended {
-        std::fs::remove_dir_all(one.path("sluice-audit")).unwrap();
-        std::fs::rename(one.path("copied"), one.path("sluice-audit")).unwrap();
-    }
+    redis_goes_back(&mut redis, &image);
+    ended.iter().for_each(puts_back);
     let sent = upstream.seen().len();
     let gates = ended.map(Setup::start);
     for gate in &gates {
         wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
     }
-    assert!(gates.iter().any(|gate| says(gate, "a copy of its audit folder: whether it and the Redis are the newest")));
+    assert!(gates.iter().any(|gate| says(gate, COPY)));
     // It stays so, although the folders count as originals from now on.
     let gates = gates.map(Gate::kill).map(Setup::start);
     for gate in &gates {
@@ -115,13 +125,140 @@ fn a_gate_with_a_copy_of_its_audit_folder_opens_beside_one_that_ran() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = pair(&upstream, &redis, true);
     let ended = right.end();
-    copy_folder(&ended.path("sluice-audit"), &ended.path("copied"));
+    set_aside(&ended);
     let call = paid(&left);
-    std::fs::remove_dir_all(ended.path("sluice-audit")).unwrap();
-    std::fs::rename(ended.path("copied"), ended.path("sluice-audit")).unwrap();
+    puts_back(&ended);
     let right = ended.start().ready();
     is_again(&call, &right);
     paid(&right);
+    assert!(!says(&right, "a copy of its audit folder"), "{}", right.stderr());
+}
+
+/// It ended before the backup was made, so that it cannot know what was paid since.
+#[test]
+fn a_gate_that_came_back_with_an_older_redis_does_not_answer_for_a_copy() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis, false);
+    is_again(&paid(&left), &right);
+    all_have_it(&redis);
+    let right = right.end();
+    paid(&left);
+    let left = left.end();
+    let image = redis.copy();
+    set_aside(&left);
+    let left = left.start().ready();
+    let since = paid(&left);
+    let left = left.kill();
+    redis_goes_back(&mut redis, &image);
+    puts_back(&left);
+    let sent = upstream.seen().len();
+    let right = right.start();
+    let left = left.start();
+    await_log(&left, COPY);
+    for gate in [&left, &right] {
+        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    }
+    assert_eq!(upstream.seen().len(), sent);
+}
+
+/// It looks at the sandbox alone at its start.
+#[test]
+fn a_gate_of_the_sandbox_does_not_answer_for_a_copy_of_production() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let of_sandbox = Setup::new().sandbox(&upstream).set("store", "kind", "redis").set("store", "node", "right");
+    let of_sandbox = of_sandbox.set("redis", "url", &redis.url()).set("store", "seal_key", &"5e".repeat(32));
+    let left = sealed(&upstream, &redis, ("left", false)).start().ready();
+    paid(&left);
+    let left = left.end();
+    let image = redis.copy();
+    set_aside(&left);
+    let left = left.start().ready();
+    let since = paid(&left);
+    let left = left.kill();
+    redis_goes_back(&mut redis, &image);
+    puts_back(&left);
+    let sent = upstream.seen().len();
+    let right = of_sandbox.start();
+    wait_until("the sandbox to be open", || told(&swap().send(right.sandbox())) == EXECUTED);
+    let left = left.start();
+    await_log(&left, COPY);
+    wait_until("money to be closed", || told(&since.send(left.production())) == FORGOTTEN);
+    assert_eq!(upstream.seen().len(), sent + 1, "the one of the sandbox");
+}
+
+/// The Redis of the backup awaits the gate: no gate that runs does.
+#[test]
+fn a_copy_that_an_older_redis_awaits_opens_no_money() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis, false).map(|gate| {
+        paid(&gate);
+        gate
+    });
+    all_have_it(&redis);
+    let [left, right] = [left, right].map(Gate::kill);
+    let left = left.start();
+    await_log(&left, RIGHT);
+    let left = left.end();
+    let image = redis.copy();
+    [&left, &right].into_iter().for_each(set_aside);
+    let [left, right] = [left, right].map(Setup::start).map(Gate::ready);
+    let since = paid(&right);
+    let ended = [left, right].map(Gate::end);
+    redis_goes_back(&mut redis, &image);
+    ended.iter().for_each(puts_back);
+    let sent = upstream.seen().len();
+    let [left, right] = ended;
+    let right = right.start();
+    await_log(&right, COPY);
+    let left = left.start();
+    for gate in [&left, &right] {
+        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    }
+    assert_eq!(upstream.seen().len(), sent);
+}
+
+/// The mark of the copy names another file, although it has no entry.
+#[test]
+fn a_copy_from_before_the_first_payment_opens_no_money() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let gate = sealed(&upstream, &redis, ("left", false)).start().ready();
+    let ended = gate.end();
+    let image = redis.copy();
+    set_aside(&ended);
+    let gate = ended.start().ready();
+    let since = paid(&gate);
+    let ended = gate.kill();
+    redis_goes_back(&mut redis, &image);
+    puts_back(&ended);
+    let sent = upstream.seen().len();
+    let gate = ended.start();
+    await_log(&gate, COPY);
+    wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    assert_eq!(upstream.seen().len(), sent);
+}
+
+/// Money waits for a third gate: what closes it concerns neither the copy nor the one that has had the Redis since.
+#[test]
+fn a_copy_beside_a_gate_that_waits_for_another_one_closes_no_money() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis, false);
+    let third = sealed(&upstream, &redis, ("third", false)).start().ready();
+    let calls = [&left, &right, &third].map(paid);
+    all_have_it(&redis);
+    let third = third.kill();
+    redis.ask(&["FLUSHALL"]);
+    wait_until("money to be closed", || told(&swap().send(left.production())) == FORGOTTEN);
+    wait_until("money to be closed", || told(&swap().send(right.production())) == FORGOTTEN);
+    let right = right.end();
+    set_aside(&right);
+    puts_back(&right);
+    let right = right.start();
+    wait_until("the gate to have the Redis", || told(&calls[0].send(right.production())) != CLOSED);
+    let third = third.start();
+    for gate in [&left, &right, &third] {
+        calls.iter().for_each(|call| is_again(call, gate));
+        paid(gate);
+    }
     assert!(!says(&right, "a copy of its audit folder"), "{}", right.stderr());
 }
 

@@ -1,5 +1,7 @@
-//! Whether an audit folder is a copy: a file in it names its own inode and when that was made. A copied file has another
-//! inode, or one that was given to it again later.
+//! Whether an audit folder is a copy: a file in it names its own inode and that of the folder, and when both were made. What was
+//! copied has another inode, or one that was given to it again later.
+//!
+//! A copy of hard links has the files themselves, in another folder; the file has more than one name meanwhile.
 //!
 //! A backup that is put back over the folder keeps the inodes of the files that it overwrites. So the file is made anew
 //! while the journal grows: the one in the backup names an inode that is gone.
@@ -8,7 +10,7 @@
 //! the store, nobody can tell.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -22,24 +24,55 @@ use crate::ledger::NodeId;
 /// original where it is put back over the folder.
 const RENEWED_AFTER: Duration = Duration::from_secs(1);
 /// No name is longer.
-const LONGEST_NAME: u64 = 64;
+const LONGEST_NAME: u64 = 128;
+
+/// Whether an audit folder is the one that a gate marked last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderOrigin {
+    Original,
+    Copy,
+    /// No gate has marked it.
+    Unmarked,
+}
+
+pub fn origin(folder: &Path, node: &NodeId) -> FolderOrigin {
+    match Mark::read(folder, node) {
+        Ok(Mark { names_itself: true, is_linked: false }) => FolderOrigin::Original,
+        Err(error) if error.kind() == ErrorKind::NotFound => FolderOrigin::Unmarked,
+        Ok(_) | Err(_) => FolderOrigin::Copy,
+    }
+}
 
 /// Whether this folder was copied since [`keep_original`] was called, or that was never called.
 pub fn is_copy(folder: &Path, node: &NodeId) -> bool {
-    !names_itself(&path(folder, node)).unwrap_or(false)
+    origin(folder, node) != FolderOrigin::Original
 }
 
-/// Both are read of one file: another may take its place meanwhile.
-fn names_itself(path: &Path) -> io::Result<bool> {
-    let file = open_regular(path)?;
-    let own = name_of(&file.metadata()?);
-    let mut named = String::new();
-    file.take(LONGEST_NAME).read_to_string(&mut named)?;
-    Ok(named.trim() == own)
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    names_itself: bool,
+    /// The file has another name besides.
+    is_linked: bool,
 }
 
-/// Where the file system does not tell when a file was made, its inode alone names it.
-fn name_of(metadata: &Metadata) -> String {
+impl Mark {
+    /// All is read of one file: another may take its place meanwhile.
+    fn read(folder: &Path, node: &NodeId) -> io::Result<Mark> {
+        let file = open_regular(&path(folder, node))?;
+        let metadata = file.metadata()?;
+        let mut named = String::new();
+        file.take(LONGEST_NAME).read_to_string(&mut named)?;
+        let names_itself = named.trim() == name_of(&metadata, &fs::metadata(folder)?);
+        Ok(Mark { names_itself, is_linked: metadata.nlink() != 1 })
+    }
+}
+
+fn name_of(file: &Metadata, folder: &Metadata) -> String {
+    format!("{} {}", inode_name(file), inode_name(folder))
+}
+
+/// Where the file system does not tell when an inode was made, its number alone names it.
+fn inode_name(metadata: &Metadata) -> String {
     let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
     format!("{} {}", metadata.ino(), made.unwrap_or_default().as_nanos())
 }
@@ -49,7 +82,7 @@ pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
     let path = path(folder, node);
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
-    let name = name_of(&file.metadata()?);
+    let name = name_of(&file.metadata()?, &fs::metadata(folder)?);
     file.write_all(name.as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, &path)?;
@@ -72,14 +105,18 @@ impl OriginalMark {
         OriginalMark { folder, node, renewed: Stopwatch::start(), stood: None, is_failing: false }
     }
 
-    /// Makes the file anew at the start, and where the journal grew since and the time is over, or the log ends. A copy stays
-    /// one.
+    /// Makes the file anew at the start, and where the journal grew since and the time is over, or the log ends, and where it
+    /// has another name: in a copy of hard links. A copy stays one.
     pub(super) fn renew(&mut self, stands: (u64, u64), ends: bool) {
         let stands = Some(stands);
         let is_first = self.stood.is_none() && !self.is_failing;
         let is_due = ends || is_first || self.renewed.elapsed() >= RENEWED_AFTER;
-        if !is_due || self.stood == stands || self.folder.check().is_err() || is_copy(&self.folder, &self.node) {
+        if !is_due || self.folder.check().is_err() {
             return;
+        }
+        match Mark::read(&self.folder, &self.node) {
+            Ok(mark) if mark.names_itself && (mark.is_linked || self.stood != stands) => {}
+            _ => return,
         }
         self.renewed = Stopwatch::start();
         match keep_original(&self.folder, &self.node) {
@@ -129,8 +166,30 @@ mod tests {
         assert!(is_copy(&second, &node));
         // The inode of a removed file is given to the next one.
         let named = fs::read_to_string(path(&third, &node)).unwrap();
-        let (inode, made) = named.split_once(' ').unwrap();
-        fs::write(path(&third, &node), format!("{inode} {made}1")).unwrap();
+        let (inode, others) = named.split_once(' ').unwrap();
+        fs::write(path(&third, &node), format!("{inode} 1{others}")).unwrap();
         assert!(is_copy(&third, &node));
+    }
+
+    /// A copy of hard links keeps the inode of each file, also once the original has another one in its place.
+    #[test]
+    fn a_copy_of_hard_links_is_none_of_the_originals() {
+        let (home, node) = (tempfile::tempdir().unwrap(), NodeId::parse("gate-1").unwrap());
+        let [first, second] = ["first", "second"].map(|name| home.path().join(name));
+        fs::create_dir(&first).unwrap();
+        assert_eq!(origin(&first, &node), FolderOrigin::Unmarked);
+        keep_original(&first, &node).unwrap();
+        let mut mark = OriginalMark::new(AuditFolder::at(&first), node.clone());
+        mark.renew((1, 1), true);
+        fs::create_dir(&second).unwrap();
+        fs::hard_link(path(&first, &node), path(&second, &node)).unwrap();
+        assert_eq!([origin(&first, &node), origin(&second, &node)], [FolderOrigin::Copy; 2], "nobody can tell yet");
+        // The gate of the original makes its own anew, though its journal did not grow.
+        mark.renew((1, 1), true);
+        assert_eq!(
+            [origin(&first, &node), origin(&second, &node)],
+            [FolderOrigin::Original, FolderOrigin::Copy],
+            "the file in the copy has one name again"
+        );
     }
 }

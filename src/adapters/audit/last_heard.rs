@@ -14,7 +14,7 @@ use crate::base::ids::Environment;
 use crate::base::json;
 use crate::ledger::{NodeId, StoreTime};
 
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The end of what a process of this node heard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct LastHeard {
     /// The store's time.
     #[serde(rename = "atMicros")]
     pub at: StoreTime,
+    /// Nothing happened in the store since then that this node may have missed.
+    #[serde(rename = "sinceMicros")]
+    pub since: StoreTime,
     /// The newest facts that each other gate stated.
     pub stated: BTreeMap<NodeId, LastStated>,
 }

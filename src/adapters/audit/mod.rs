@@ -73,7 +73,7 @@ pub use folder::{
     AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, journal_id_file, lock_file, manifest_files,
     named, seal_keys_file,
 };
-pub use folder_copy::{is_copy, keep_original};
+pub use folder_copy::{FolderOrigin, is_copy, keep_original, origin};
 pub use follower::{Follower, catch_up};
 pub use journal_id::{journal_id, kept_journal_id, put_back_journal_id};
 pub use last_heard::{LastHeard, LastStated};

@@ -34,7 +34,15 @@ impl AuditFolder {
     /// Notes that the log is opened here.
     pub(super) fn opens(&self) -> io::Result<()> {
         let found = fs::metadata(&self.path)?;
-        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.dev(), found.ino()));
+        let before = self.opened.lock().unwrap_or_else(PoisonError::into_inner).replace((found.dev(), found.ino()));
+        // The device may have another number since it was mounted again.
+        if before.is_some_and(|(_, inode)| inode != found.ino()) {
+            tracing::warn!(
+                folder = %self.path.display(),
+                "another audit folder is in the place of the one that this gate had opened; the gate goes on in it. If it is a \
+                 copy, the next start closes money: put the original back, if nothing was written since"
+            );
+        }
         Ok(())
     }
 

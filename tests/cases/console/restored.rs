@@ -161,7 +161,7 @@ fn a_rebuild_that_is_not_whole_stays_closed() {
     let setup = gate.end();
     fs::rename(setup.path("sluice-audit"), setup.path("away")).unwrap();
     let gate = setup.start();
-    await_told(&gate, "the journal was cut, or is an older copy: it is empty");
+    await_told(&gate, "is not the one of the last start: it is empty");
     assert_closed(&gate, "sluice serve");
     assert_eq!(lift(&gate, json!("restored")).status, 200);
     assert_eq!(pay(&gate, "second"), "200 - executed", "people found that the store is whole");
