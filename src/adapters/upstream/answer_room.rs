@@ -195,7 +195,7 @@ mod tests {
     fn the_long_answers_of_one_caller_leave_room_for_those_of_another() {
         let room = room_of(HEAD);
         let mut held: Vec<_> = (0..8).map(|_| body_of(&room, "ann", FREE_BYTES + 1)).collect();
-        assert_eq!(held.iter_mut().filter(|body| waits(body, None)).count(), 6);
+        assert_eq!(held.iter_mut().map(|body| waits(body, None)).filter(|waits| *waits).count(), 6);
         let mut others = body_of(&room, "ben", FREE_BYTES + 1);
         assert!(!waits(&mut others, None), "a longest answer of another caller has room");
         assert!(!waits(&mut body_of(&room, "eve", FREE_BYTES + 1), Some(20 * UNIT)));
