@@ -103,7 +103,8 @@ fn too_many(environment: Environment) -> Reply {
 }
 
 /// Says whether any call of a frozen caller is known, and the nearest names that are: a caller may be new, or its name a
-/// mistake. Other spellings of the name are told in any case: the freeze is not of them. `None` where the freeze is of no caller, or nobody knows now.
+/// mistake. Other spellings of the name are told in any case: the freeze is not of them. `None` where the freeze is of no
+/// caller, or nobody knows now.
 async fn acquaintance(
     server: &ConsoleServer,
     asked: &ActRequest,

@@ -99,7 +99,7 @@ impl Outgoing {
         self.body.as_ref()
     }
 
-    /// Whoever made the call.
+    /// Returns the caller, or the gate where it asks for itself.
     pub fn caller(&self) -> &Arc<Owner> {
         &self.caller
     }
