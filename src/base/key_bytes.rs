@@ -6,6 +6,12 @@ use zeroize::Zeroizing;
 
 const KEY_LENGTH: usize = 32;
 
+/// Whether a text can be the id of a key: 1 to 64 of `A-Za-z0-9._-`.
+pub fn is_key_id(id: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    (1..=64).contains(&id.len()) && id.bytes().all(allowed)
+}
+
 /// Returns the 32 bytes that are written as base64 or as 64 hexadecimal digits.
 pub fn key_bytes(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let is_hex = text.len() == KEY_LENGTH * 2 && text.bytes().all(|b| b.is_ascii_hexdigit());

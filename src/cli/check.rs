@@ -69,7 +69,8 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
         Ok(loaded) => {
             let odd = loaded.folder.oddities(&loaded.policies.policies, SystemClock.now());
             let exposed = exposed_files(&loaded).into_iter().chain(secret_contents(&loaded));
-            let shared = shared_request_ids(&loaded, &sources.config_file());
+            let shared = shared_request_ids(&loaded, &sources.config_file())
+                .or_else(|| request_ids_of_several_roles(&loaded, &sources.config_file()));
             let other_key = other_seal_key(&loaded.config, &sources.config_file());
             let nobody = nobody_to_act(&loaded.config, &sources.config_file());
             let unfit = unfit_settings(&loaded, &sources.config_file());
@@ -99,6 +100,18 @@ fn other_seal_key(config: &Config, file: &Path) -> Option<Finding> {
     let seals = Seals::new(keys.collect::<Result<_, _>>().ok()?);
     let error = SealCheck::of(config, &seals).compare().err()?;
     Some(Finding::error(&file.display().to_string(), format!("`store.seal_key`: {error}")))
+}
+
+/// Recommends prefixes where the rules let callers of several roles pay, and nobody has a prefix.
+fn request_ids_of_several_roles(loaded: &Loaded, file: &Path) -> Option<Finding> {
+    let roles = loaded.policies.policies.paying_roles(&loaded.catalog);
+    let is_open = roles.len() > 1 && loaded.config.request_id_prefixes.issuers().next().is_none();
+    let text = format!(
+        "the rules let callers of {} roles pay, and nobody has a prefix of requestIds: one caller can take another's requestIds first",
+        roles.len()
+    );
+    let remedy = "give each caller that pays its own prefix in `request_id_prefixes`";
+    is_open.then(|| Finding::warning(&file.display().to_string(), text).remedy(remedy))
 }
 
 /// Recommends prefixes where the rules let several callers pay: one could take another's requestId first.

@@ -93,7 +93,8 @@ impl FreezeArgs {
         self.way.ask(&ConsoleCall::post("freezes", body), |answer| {
             let freeze = answer.get("freeze").unwrap_or(&Value::Null);
             let words = if answer["changed"] == true { "Frozen" } else { "Already frozen" };
-            format!("{words}: {}\n{}", freeze_line(freeze), unmet_in_words(&answer["caller"]))
+            let caller = &answer["caller"];
+            format!("{words}: {}\n{}{}", freeze_line(freeze), unmet_in_words(caller), spellings_in_words(caller))
         })
     }
 }
@@ -110,6 +111,15 @@ fn unmet_in_words(caller: &Value) -> String {
         names => format!(" Known callers: {}.", visible(&names.join(", "))),
     };
     format!("No call of this caller is known{since}: check the name, with the case of its letters.{nearest}\n")
+}
+
+/// Warns where callers are known whose names are other spellings: the freeze is not of them.
+fn spellings_in_words(caller: &Value) -> String {
+    let names: Vec<_> = caller["spellings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("Other spellings of this name are not frozen by it: {}.\n", visible(&names.join(", ")))
 }
 
 impl Unfreeze {

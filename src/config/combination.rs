@@ -3,6 +3,7 @@
 mod console;
 mod insecure;
 mod issuers;
+mod keys;
 mod redis;
 mod self_defeating;
 mod traces;
@@ -14,13 +15,12 @@ use std::time::Duration;
 
 use super::fault::{SettingFault, SettingPlace};
 use super::longest_write::LongestWrite;
-use super::meant::{Loosening, StoreKind};
+use super::meant::{Loosening, MAX_ANSWER_HEAD_BYTES, StoreKind};
 use super::revocations::Revocations;
 use super::written::{Placed, WrittenConfig, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;
-use crate::base::keyed::SHORTEST_KEY;
 use crate::base::secret::Secret;
 use crate::ledger::{InstallationId, NodeId};
 
@@ -47,10 +47,9 @@ pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     faults.extend(no_room_for_one_hold(written));
     faults.extend(no_room_for_one_answer(written));
     faults.extend(no_room_to_read_an_answer(written));
-    faults.extend(seal_keys(written));
+    faults.extend(keys::wrong(written));
     faults.extend(installation(written));
     faults.extend(list_of_nodes(written));
-    faults.extend(operand_key(written));
     faults.extend(redis::wrong(written));
     faults.extend(webhooks::wrong(written));
     faults.extend(witnesses::wrong(written));
@@ -282,57 +281,19 @@ fn no_room_for_one_answer(written: &WrittenConfig) -> Option<Wrong> {
     (all.value < least).then(|| error(place, fault.remedy("raise `buffered_bytes`, or lower `answer_bytes`")))
 }
 
-/// Checks that each environment has room to read the longest answer.
+/// Checks that each environment has room to read the longest answer, head and body, of another caller beside one that has
+/// its half.
 fn no_room_to_read_an_answer(written: &WrittenConfig) -> Option<Wrong> {
     let (all, one) = (written.answers_bytes.as_ref()?, written.answer_bytes.as_ref()?);
     let served = Environment::ALL.into_iter().filter(|one| written.environment(*one).listen.is_some()).count();
-    let least = one.value.saturating_mul(served);
+    let least = one.value.max(MAX_ANSWER_HEAD_BYTES).saturating_mul(4).saturating_mul(served);
     let place = if all.place == SettingPlace::Default { &one.place } else { &all.place };
     let fault = SettingFault::new(format!(
-        "`limits.answers_bytes` ({}) is less than {least}, `limits.answer_bytes` for each of {served} environments: the \
-         longest answer could not be read",
+        "`limits.answers_bytes` ({}) is less than {least}, four times `limits.answer_bytes`, or 256 KiB, for each of \
+         {served} environments: the longest answers of two callers could not be read",
         all.value
     ));
     (all.value < least).then(|| error(place, fault.remedy("raise `answers_bytes`, or lower `answer_bytes`")))
-}
-
-fn operand_key(written: &WrittenConfig) -> Option<Wrong> {
-    let key = written.operand_key.as_ref()?;
-    let fault =
-        SettingFault::new(format!("`audit.operand_key` is shorter than {SHORTEST_KEY} characters: it can be guessed"));
-    let remedy = "create a key with `openssl rand -hex 32`, and name its file";
-    (key.value.reveal().len() < SHORTEST_KEY).then(|| error(&key.place, fault.remedy(remedy)))
-}
-
-fn seal_keys(written: &WrittenConfig) -> Option<Wrong> {
-    let Some(key) = &written.seal_key else {
-        let place = written.production.listen.as_ref()?.place.clone();
-        let fault = SettingFault::new(
-            "`store.seal_key` is not set: bank and personal data of production are stored unencrypted, and whoever writes the \
-             store can plant records",
-        );
-        let is_allowed = written.allow_plain.as_ref().is_some_and(|one| one.value);
-        let severity = if !moves_money(written) || is_allowed { Severity::Insecure } else { Severity::Error };
-        let finding = (severity, place, fault.remedy("create a key with `openssl rand -hex 32`, and name its file"));
-        return lacks(written, "store.seal_key", &written.seal_key).then_some(finding);
-    };
-    if let Some(allow) = written.allow_plain.as_ref().filter(|one| one.value) {
-        let fault = SettingFault::new(
-            "`store.allow_plain` takes records in plain text although `seal_key` is set: whoever writes the store can plant them",
-        );
-        let remedy = "remove it when the store from before the key is taken over, as `rotate.md` says";
-        return Some((Severity::Insecure, allow.place.clone(), fault.remedy(remedy)));
-    }
-    let former = written.former_seal_key.as_ref()?;
-    let (id, former_id) = (written.seal_key_id.as_ref()?, written.former_seal_key_id.as_ref()?);
-    let place = if former_id.place == SettingPlace::Default { &id.place } else { &former_id.place };
-    let place = if *place == SettingPlace::Default { &former.place } else { place };
-    let fault = SettingFault::new(format!(
-        "`store.seal_key_id` and `store.former_seal_key_id` are the same, `{}`: records could not be matched to their key",
-        id.value
-    ));
-    let same_key = key.value.reveal() == former.value.reveal();
-    (id.value == former_id.value && !same_key).then(|| error(place, fault.remedy("give the new key a new name")))
 }
 
 /// Checks the form of the installation's id; gates that share a Redis should have one.

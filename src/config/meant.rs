@@ -19,7 +19,7 @@ mod webhook;
 mod witness;
 
 pub use console::{ConsoleConfig, OidcConfig};
-pub use limits::LimitsConfig;
+pub use limits::{LimitsConfig, MAX_ANSWER_HEAD_BYTES};
 pub use webhook::WebhookConfig;
 pub use witness::{UnwitnessedMode, WitnessConfig, WitnessingConfig};
 

@@ -41,8 +41,9 @@ pub use longest_write::{LongestWrite, QuietTime};
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
     CredentialSource, EnvironmentConfig, FollowConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls,
-    LogConfig, LogFormat, LogLevel, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind,
-    SubjectForm, TimeoutsConfig, UnwitnessedMode, UpstreamConfig, WebhookConfig, WitnessConfig, WitnessingConfig,
+    LogConfig, LogFormat, LogLevel, Loosening, MAX_ANSWER_HEAD_BYTES, OidcConfig, ProbesConfig, ReconcileConfig,
+    StoreConfig, StoreKind, SubjectForm, TimeoutsConfig, UnwitnessedMode, UpstreamConfig, WebhookConfig, WitnessConfig,
+    WitnessingConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};

@@ -1,5 +1,6 @@
 use super::settings::Used;
 use super::*;
+use crate::base::ed25519;
 
 const MINIMAL: &str = "[production]\nlisten = \"127.0.0.1:8080\"\nupstream = \"https://api.example.com\"\n";
 
@@ -7,6 +8,9 @@ const MINIMAL: &str = "[production]\nlisten = \"127.0.0.1:8080\"\nupstream = \"h
 const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\naudience = [\"sluice\"]\n\
                       environments = [\"production\", \"sandbox\"]\nalgorithms = [\"RS256\"]\n\
                       jwks_url = \"https://issuer.example.com/keys\"\n";
+
+/// A key that nobody guesses.
+const SEAL_KEY: &str = "5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f5e6f";
 
 /// The same, of a store that warns of nothing.
 const STORE: &str = "\n[store]\nseal_key = { file = \"seal.key\" }\n";
@@ -24,7 +28,7 @@ mod witnesses;
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<ConfigReading, Vec<Finding>> {
     let read_file = |path: &Path| {
-        let files = files.iter().chain(&[("seal.key", "a key")]);
+        let files = files.iter().chain(&[("seal.key", SEAL_KEY)]);
         let named = files.clone().find(|(name, _)| path == Path::new("etc").join(name));
         named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
@@ -107,6 +111,7 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
 fn every_example_of_the_reference_is_of_the_right_type() {
     let (certificate, key) = certificate();
     let (authority, revoked) = clients::authority("callers");
+    let (former, checkpoint) = ("a1b2".repeat(16), ed25519::to_pem(&[7; 32]));
     let files = [
         ("tls/certificate.pem", certificate.as_str()),
         ("tls/key.pem", &key),
@@ -119,9 +124,9 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("sentinel.password", "of the sentinels\n"),
         ("production.token", "token.of.production"),
         ("sandbox.token", "token.of.sandbox"),
-        ("seal.key", "a key"),
-        ("seal-before.key", "the key before"),
-        ("checkpoint.pem", &key),
+        ("seal.key", SEAL_KEY),
+        ("seal-before.key", &former),
+        ("checkpoint.pem", checkpoint.reveal()),
         ("operand.key", "a key of operands"),
         ("webhook.secret", "whsec_c2x1aWNlLXRlc3Qtc2VjcmV0LW51bWJlci1vbmU=\n"),
         ("tls/webhook-ca.pem", &certificate),
@@ -393,7 +398,8 @@ fn any_free_port_is_never_the_same() {
 #[test]
 fn what_is_stored_of_production_is_sealed_and_keys_have_names_of_their_own() {
     let store = |text: &str| {
-        let files = [("former.key", "another key")];
+        let files = [("former.key", "a1b2".repeat(16))];
+        let files = files.each_ref().map(|(name, content)| (*name, content.as_str()));
         match read_in(&format!("{MINIMAL}[store]\n{text}\n"), &files, &[]) {
             Ok(reading) => reading.warnings.iter().map(|f| f.text.clone()).collect::<Vec<_>>(),
             Err(findings) => findings.iter().map(|f| f.text.clone()).collect(),

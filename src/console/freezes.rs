@@ -9,6 +9,7 @@ use super::server::ConsoleServer;
 use super::signature::{bad_signature, sent_signature, unsigned};
 use super::state::ConsoleState;
 use crate::base::finding::nearest_few;
+use crate::base::folded::folded;
 use crate::base::ids::Environment;
 use crate::catalog::Violation;
 use crate::ledger::StoreFault;
@@ -17,11 +18,13 @@ use crate::node::freezes::{FreezeList, FreezeSaid, LiftSaid, StandingFreeze};
 use crate::node::frozen_index::MAX_FROZEN_CALLERS;
 use crate::node::sign_act::SaidWord;
 use crate::people::signed_act::PersonAct;
-use crate::stations::claim::Freeze;
+use crate::stations::claim::{Freeze, Owner};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 /// How many known callers are named beside one that is not known.
 const MAX_NEAREST: usize = 3;
+/// The most other spellings of a caller's name that are told.
+const MAX_SPELLINGS: usize = 20;
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     if let Some((name, _)) = asked.query.first() {
@@ -100,7 +103,8 @@ fn too_many(environment: Environment) -> Reply {
 }
 
 /// Says whether any call of a frozen caller is known, and the nearest names that are: a caller may be new, or its name a
-/// mistake. `None` where the freeze is of no caller, or nobody knows now.
+/// mistake. Other spellings of the name are told in any case: the freeze is not of them. `None` where the freeze is of no
+/// caller, or nobody knows now.
 async fn acquaintance(
     server: &ConsoleServer,
     asked: &ActRequest,
@@ -111,9 +115,23 @@ async fn acquaintance(
     let known = known_callers(server, &asked.person, environment).await?;
     let name = owner.to_string();
     let is_known = known.names.contains(&name);
-    let nearest = nearest_few(&name, known.names.iter().map(String::as_str), MAX_NEAREST);
-    let nearest = if is_known { Vec::new() } else { nearest };
-    Some(json!({ "known": is_known, "since": known.since.map(render::moment), "nearest": nearest }))
+    let names = || known.names.iter().map(String::as_str);
+    let spellings = other_spellings(owner, names());
+    let others = names().filter(|name| !spellings.contains(name));
+    let nearest = if is_known { Vec::new() } else { nearest_few(&name, others, MAX_NEAREST) };
+    let since = known.since.map(render::moment);
+    Some(json!({ "known": is_known, "since": since, "nearest": nearest, "spellings": spellings }))
+}
+
+/// Returns the known callers of the issuer whose names differ only in case, width or blanks.
+fn other_spellings<'n>(owner: &Owner, known: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let wanted = folded(&owner.subject);
+    let is_other_spelling = |name: &&str| {
+        let parts =
+            name.split_once('/').filter(|(issuer, subject)| *issuer == owner.issuer && *subject != owner.subject);
+        parts.is_some_and(|(_, subject)| folded(subject) == wanted)
+    };
+    known.filter(is_other_spelling).take(MAX_SPELLINGS).collect()
 }
 
 pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {

@@ -80,11 +80,11 @@ async fn begin_read(
     outgoing: &Outgoing,
     time: &mut AnswerTime,
 ) -> Result<(OpenRead, AnswerHead)> {
-    let mut read = open_read(gate, ctx, false).await?;
+    let mut read = open_read(gate, ctx, outgoing, false).await?;
     match ask_upstream(session, &mut read, outgoing, time).await {
         Ok(head) => Ok((read, head)),
         Err(error) if read.is_reused() && is_broken(&error) => {
-            let mut again = open_read(gate, ctx, true).await?;
+            let mut again = open_read(gate, ctx, outgoing, true).await?;
             let head = ask_upstream(session, &mut again, outgoing, time).await?;
             Ok((again, head))
         }
@@ -96,8 +96,8 @@ fn is_broken(error: &Error) -> bool {
     matches!(error.etype(), ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError)
 }
 
-async fn open_read(gate: &Gate, ctx: &mut Ctx, anew: bool) -> Result<OpenRead> {
-    let read = gate.upstream.open_read(anew).await.map_err(Error::into_up)?;
+async fn open_read(gate: &Gate, ctx: &mut Ctx, outgoing: &Outgoing, anew: bool) -> Result<OpenRead> {
+    let read = gate.upstream.open_read(outgoing.caller(), anew).await.map_err(Error::into_up)?;
     ctx.connected = true;
     Ok(read)
 }

@@ -146,9 +146,18 @@ impl Policies {
 
     /// Returns the callers that rules name and let pay, as `ISSUER:SUBJECT`.
     pub fn paying_callers(&self, catalog: &Catalog) -> BTreeSet<&str> {
+        self.paying_rules(catalog).flat_map(Rule::callers).collect()
+    }
+
+    /// Returns the roles whose callers rules let pay.
+    pub fn paying_roles(&self, catalog: &Catalog) -> BTreeSet<&str> {
+        self.paying_rules(catalog).flat_map(Rule::roles).collect()
+    }
+
+    fn paying_rules(&self, catalog: &Catalog) -> impl Iterator<Item = &Rule> {
         let pays = |id: &OperationId| catalog.operation(id).is_some_and(|operation| operation.class == Class::Money);
-        let permits = |rule: &&Rule| rule.effect != Effect::Deny && rule.when.operations.iter().any(pays);
-        self.rules.rules.iter().filter(permits).flat_map(Rule::callers).collect()
+        let permits = move |rule: &&Rule| rule.effect != Effect::Deny && rule.when.operations.iter().any(pays);
+        self.rules.rules.iter().filter(permits)
     }
 
     /// Returns the file of a rule or limit.

@@ -45,8 +45,17 @@ impl Rule {
 
     /// Returns the callers that it names, as `ISSUER:SUBJECT`.
     pub(super) fn callers(&self) -> impl Iterator<Item = &str> {
-        let named = self.when.conditions.iter().filter_map(|condition| match condition {
-            Condition::Names(Field::Caller, names) => Some(names.iter().map(String::as_str)),
+        self.names(Field::Caller)
+    }
+
+    /// Returns the roles that it names.
+    pub(super) fn roles(&self) -> impl Iterator<Item = &str> {
+        self.names(Field::Role)
+    }
+
+    fn names(&self, wanted: Field) -> impl Iterator<Item = &str> {
+        let named = self.when.conditions.iter().filter_map(move |condition| match condition {
+            Condition::Names(field, names) if *field == wanted => Some(names.iter().map(String::as_str)),
             _ => None,
         });
         named.flatten()

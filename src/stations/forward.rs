@@ -2,6 +2,7 @@
 //!
 //! Headers are named one by one; no other header of the caller goes along.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use http::header::{
 };
 
 use super::check::Intent;
-use super::claim::{Lease, Recorded};
+use super::claim::{Lease, Owner, Recorded};
 use super::decide::Allowed;
 use crate::base::ids::TraceId;
 use crate::base::secret::Secret;
@@ -77,6 +78,7 @@ pub struct Outgoing {
     headers: HeaderMap,
     body: Option<Bytes>,
     lease: Option<Lease>,
+    caller: Arc<Owner>,
 }
 
 impl Outgoing {
@@ -95,6 +97,11 @@ impl Outgoing {
 
     pub fn body(&self) -> Option<&Bytes> {
         self.body.as_ref()
+    }
+
+    /// Returns the caller, or the gate where it asks for itself.
+    pub fn caller(&self) -> &Arc<Owner> {
+        &self.caller
     }
 
     /// Whether it may have an effect.
@@ -144,8 +151,9 @@ pub fn outgoing(
     } else if intent.operation().is_write() {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(0));
     }
+    let caller = Arc::new(Owner::of(intent.caller()));
     let target = format!("{}{}", origin.base_path, intent.target());
-    Ok(Outgoing { method: intent.operation().method.clone(), target, headers, body, lease })
+    Ok(Outgoing { method: intent.operation().method.clone(), target, headers, body, lease, caller })
 }
 
 /// The result of a send.

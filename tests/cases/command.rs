@@ -310,7 +310,14 @@ fn check_recommends_prefixes_where_the_rules_let_several_callers_pay() {
     let shared = checked(with(several).set_raw("", "request_id_prefixes", r#"["main=m-"]"#));
     assert!(shared.contains("`main:payroll` has no prefix of requestIds of its own"), "{shared}");
     let each = with(several).set_raw("", "request_id_prefixes", r#"["main:payroll=pay-", "main:treasury=tre-"]"#);
-    for setup in [with(r#""main:payroll""#), each] {
+    let roles = |roles: &str| {
+        let rule = rule(r#""x""#).replace(r#"caller = "x""#, &format!("role = {roles}"));
+        Setup::of(&upstream).file("policies/everything.toml", &rule)
+    };
+    let text = checked(roles(r#"["payouts", "suppliers"]"#));
+    assert!(text.contains("the rules let callers of 2 roles pay, and nobody has a prefix of requestIds"), "{text}");
+    let prefixed = roles(r#"["payouts", "suppliers"]"#).set_raw("", "request_id_prefixes", payroll);
+    for setup in [with(r#""main:payroll""#), each, roles(r#""payouts""#), prefixed] {
         let text = checked(setup);
         assert!(!text.contains("no prefix of requestIds"), "{text}");
     }

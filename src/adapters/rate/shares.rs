@@ -8,12 +8,15 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Notify;
+
 /// The room.
 #[derive(Debug)]
 pub struct SharedRoom<K> {
     all: usize,
     of_one: usize,
     held: Mutex<HeldRoom<K>>,
+    freed: Notify,
 }
 
 #[derive(Debug)]
@@ -38,7 +41,8 @@ impl<K: Clone + Debug + Eq + Hash> SharedRoom<K> {
 
     /// The room, of which no user gets more than `of_one`.
     pub fn capped(all: usize, of_one: usize) -> Arc<SharedRoom<K>> {
-        Arc::new(SharedRoom { all, of_one, held: Mutex::new(HeldRoom { all: 0, by_user: HashMap::new() }) })
+        let held = Mutex::new(HeldRoom { all: 0, by_user: HashMap::new() });
+        Arc::new(SharedRoom { all, of_one, held, freed: Notify::new() })
     }
 
     /// Returns an empty share of this user, which can grow.
@@ -63,6 +67,20 @@ impl<K: Clone + Debug + Eq + Hash> RoomShare<K> {
         held.by_user.insert(self.user.clone(), of_user);
         self.units = self.units.saturating_add(more);
         true
+    }
+
+    /// Waits until the user's part allows more, and takes it; more than [`RoomShare::most_alone`] is never allowed. Nothing
+    /// is taken where the caller stops waiting.
+    pub async fn grow_when_free(&mut self, more: usize) {
+        let room = self.room.clone();
+        loop {
+            // From here on, no room that comes free is missed.
+            let freed = room.freed.notified();
+            if self.grow(more) {
+                return;
+            }
+            freed.await;
+        }
     }
 
     pub fn units(&self) -> usize {
@@ -95,11 +113,16 @@ impl<K: Eq + Hash> Drop for RoomShare<K> {
                 held.by_user.remove(&self.user);
             }
         }
+        drop(held);
+        self.room.freed.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     fn taken(
@@ -130,6 +153,23 @@ mod tests {
         let room = SharedRoom::capped(12, 2);
         let _first = taken(&room, "a", 2).unwrap();
         assert!(taken(&room, "a", 1).is_none() && taken(&room, "b", 3).is_none() && taken(&room, "b", 2).is_some());
+    }
+
+    #[test]
+    fn a_share_waits_for_what_comes_free_and_keeps_nobody_else() {
+        let room = SharedRoom::new(12);
+        let first = taken(&room, "a", 6).unwrap();
+        let (mut second, mut context) = (room.share_of("a"), Context::from_waker(Waker::noop()));
+        let mut given_up = room.share_of("a");
+        assert!(pin!(given_up.grow_when_free(6)).poll(&mut context).is_pending());
+        let mut waiting = Box::pin(second.grow_when_free(6));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert!(taken(&room, "b", 3).is_some());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        drop(first);
+        assert!(waiting.as_mut().poll(&mut context).is_ready());
+        drop(waiting);
+        assert_eq!((given_up.units(), second.units()), (0, 6));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use ring::hkdf;
 use thiserror::Error;
 
-use crate::base::key_bytes::key_bytes;
+use crate::base::key_bytes::{is_key_id, key_bytes};
 use crate::base::secret::Secret;
 
 /// A key that seals records.
@@ -18,8 +18,7 @@ pub struct SealingKey {
 impl SealingKey {
     /// `id`: 1 to 64 of `A-Za-z0-9._-`. `secret`: 32 random bytes, as base64 or as 64 hexadecimal digits.
     pub fn new(id: &str, secret: &Secret) -> Result<SealingKey, SealingKeyError> {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-        if !(1..=64).contains(&id.len()) || !id.bytes().all(allowed) {
+        if !is_key_id(id) {
             return Err(SealingKeyError::Id);
         }
         let bytes = key_bytes(secret.reveal().trim()).ok_or(SealingKeyError::Secret)?;

@@ -11,8 +11,6 @@ use pingora::{Error, ErrorType, OrErr as _, Result};
 
 use super::answer_body::AnswerPieces;
 
-/// The longest head.
-pub(super) const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 256;
 const VERSION: &[u8] = b"HTTP/1.";
 

@@ -1,17 +1,18 @@
-//! The memory for answers that are read whole: all of an environment together have a bound.
+//! The memory for answers that are read whole: all of an environment together have a bound, and each caller has a share.
 //!
-//! A short answer, as each one about money is, needs no room. A longer one waits, before it is read further, until there
-//! is room for all of it. It never holds a part while it waits for the rest: answers cannot block each other for good. Only a
-//! head that is longer than usual keeps its room meanwhile; its answer has a deadline.
+//! A short answer, as each one about money is, needs no room. A longer one waits, before it is read further, until its
+//! caller's share allows all of it. It never holds a part while it waits for the rest: answers cannot block each other for
+//! good. Only a head that is longer than usual keeps its room meanwhile; a caller alone has room for both, and its answer has
+//! a deadline.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::PollSemaphore;
 
+use crate::adapters::rate::{RoomShare, SharedRoom};
 use crate::base::ids::Environment;
+use crate::config::MAX_ANSWER_HEAD_BYTES;
+use crate::stations::claim::Owner;
 use crate::telemetry::Metrics;
 
 /// Up to this many bytes, an answer needs no room. It is counted as memory of its call.
@@ -22,86 +23,81 @@ const UNIT: usize = 1024;
 /// The room of one environment.
 #[derive(Clone, Debug)]
 pub(super) struct AnswerRoom {
-    free: Arc<Semaphore>,
-    /// All units.
-    units: usize,
+    room: Arc<SharedRoom<Arc<Owner>>>,
     /// The longest answer that is read.
     longest: usize,
     environment: Environment,
     metrics: Metrics,
 }
 
-/// The room of one long head.
+/// The room of one head or body, which is taken once.
 #[derive(Debug)]
-pub(super) struct HeadRoom {
+pub(super) struct AnswerShare {
     of: AnswerRoom,
-    wanted: u32,
-    waits: Option<PollSemaphore>,
-    part: Option<OwnedSemaphorePermit>,
+    caller: Arc<Owner>,
+    part: RoomShare<Arc<Owner>>,
+    /// The metrics count that it waits.
+    has_waited: bool,
 }
 
 /// A body that is being read, with its room.
 #[derive(Debug)]
 pub(super) struct AnswerBuffer {
     bytes: BytesMut,
-    part: Option<OwnedSemaphorePermit>,
+    room: AnswerShare,
 }
 
 /// A whole body, which keeps its room while it lives.
 struct RoomedAnswer {
     bytes: Bytes,
-    _part: OwnedSemaphorePermit,
+    _part: RoomShare<Arc<Owner>>,
 }
 
 impl AnswerRoom {
-    /// Room of `all` bytes, at least for the longest answer.
+    /// Room of `all` bytes. A caller alone gets half of it, at least a longest head and a longest body; beside one that has
+    /// its half, each other one finds room for a longest body.
     pub fn new(all: usize, longest: usize, environment: Environment, metrics: Metrics) -> AnswerRoom {
-        let units = units(all.max(longest)).min(Semaphore::MAX_PERMITS);
-        AnswerRoom { free: Arc::new(Semaphore::new(units)), units, longest, environment, metrics }
+        let least = units(longest.max(MAX_ANSWER_HEAD_BYTES)).saturating_mul(4);
+        AnswerRoom { room: SharedRoom::new((all / UNIT).max(least)), longest, environment, metrics }
     }
 
-    pub fn longest(&self) -> usize {
-        self.longest
-    }
-
-    /// Returns the room of a head that is longer than usual, which is not taken yet.
-    pub fn head(&self, longest: usize) -> HeadRoom {
-        let wanted = u32::try_from(units(longest).min(self.units)).unwrap_or(u32::MAX);
-        HeadRoom { of: self.clone(), wanted, waits: None, part: None }
+    /// Returns the room of one head or body of an answer to this caller, which is not taken yet.
+    pub fn share_of(&self, caller: &Arc<Owner>) -> AnswerShare {
+        let (caller, part) = (caller.clone(), self.room.share_of(caller.clone()));
+        AnswerShare { of: self.clone(), caller, part, has_waited: false }
     }
 }
 
-impl HeadRoom {
-    /// Waits until there is room for the longest head. It is kept until it is given back.
-    pub fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.part.is_some() {
-            return Poll::Ready(());
+impl AnswerShare {
+    /// Waits until the caller's share allows so many bytes. What was taken is kept until it is given back.
+    pub async fn take(&mut self, bytes: usize) {
+        let wanted = units(bytes);
+        if self.part.units() > 0 || self.part.grow(wanted) {
+            return;
         }
-        if self.waits.is_none() {
-            if let Ok(part) = self.of.free.clone().try_acquire_many_owned(self.wanted) {
-                self.part = Some(part);
-                return Poll::Ready(());
-            }
+        if !std::mem::replace(&mut self.has_waited, true) {
             self.of.metrics.answer_waits(self.of.environment);
         }
-        let waits = self.waits.get_or_insert_with(|| PollSemaphore::new(self.of.free.clone()));
-        self.part = ready!(waits.poll_acquire_many(cx, self.wanted));
-        self.waits = None;
-        Poll::Ready(())
+        self.part.grow_when_free(wanted).await;
     }
 
     pub fn give_back(&mut self) {
-        (self.waits, self.part) = (None, None);
+        *self = self.of.share_of(&self.caller);
     }
 }
 
 impl AnswerBuffer {
-    pub fn new() -> AnswerBuffer {
-        AnswerBuffer { bytes: BytesMut::new(), part: None }
+    pub fn new(room: AnswerShare) -> AnswerBuffer {
+        AnswerBuffer { bytes: BytesMut::new(), room }
     }
 
     pub fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The longest body that is read.
+    pub fn longest(&self) -> usize {
+        self.room.of.longest
     }
 
     pub fn push(&mut self, piece: &[u8]) {
@@ -116,19 +112,11 @@ impl AnswerBuffer {
 
     /// Waits until more may be read of an answer whose head says that it is `stated` bytes long. Nothing is lost where the
     /// caller stops waiting.
-    pub async fn may_grow(&mut self, room: &AnswerRoom, stated: Option<usize>) {
-        if self.part.is_some() || self.bytes.len() <= FREE_BYTES {
-            return;
+    pub async fn may_grow(&mut self, stated: Option<usize>) {
+        if self.bytes.len() > FREE_BYTES {
+            let longest = self.longest();
+            self.room.take(stated.unwrap_or(longest).clamp(self.bytes.len(), longest.max(self.bytes.len()))).await;
         }
-        let whole = stated.unwrap_or(room.longest).clamp(self.bytes.len(), room.longest.max(self.bytes.len()));
-        let wanted = u32::try_from(units(whole)).unwrap_or(u32::MAX);
-        self.part = match room.free.clone().try_acquire_many_owned(wanted) {
-            Ok(part) => Some(part),
-            Err(_) => {
-                room.metrics.answer_waits(room.environment);
-                room.free.clone().acquire_many_owned(wanted).await.ok()
-            }
-        };
     }
 
     /// Copies the beginning of the body: as much as needs no room.
@@ -139,10 +127,12 @@ impl AnswerBuffer {
     /// Takes the body out.
     pub fn take(&mut self) -> Bytes {
         let bytes = std::mem::take(&mut self.bytes).freeze();
-        match self.part.take() {
-            Some(part) => Bytes::from_owner(RoomedAnswer { bytes, _part: part }),
-            None => bytes,
+        let next = self.room.of.share_of(&self.room.caller);
+        let part = std::mem::replace(&mut self.room, next).part;
+        if part.units() == 0 {
+            return bytes;
         }
+        Bytes::from_owner(RoomedAnswer { bytes, _part: part })
     }
 }
 
@@ -158,38 +148,68 @@ fn units(bytes: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future as _;
-    use std::task::Waker;
+    use std::task::{Context, Waker};
 
     use super::*;
 
-    fn waits(body: &mut AnswerBuffer, room: &AnswerRoom, stated: Option<usize>) -> bool {
-        let growing = std::pin::pin!(body.may_grow(room, stated));
+    /// The room for a longest head, by units.
+    const HEAD: usize = MAX_ANSWER_HEAD_BYTES / UNIT;
+
+    fn waits(body: &mut AnswerBuffer, stated: Option<usize>) -> bool {
+        let growing = std::pin::pin!(body.may_grow(stated));
         growing.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
-    fn body_of(bytes: usize) -> AnswerBuffer {
-        let mut body = AnswerBuffer::new();
+    /// Returns the room for answers of so many units, of which a caller alone gets half with a head.
+    fn room_of(longest: usize) -> AnswerRoom {
+        AnswerRoom::new(0, longest * UNIT, Environment::Production, Metrics::new().unwrap())
+    }
+
+    fn body_of(room: &AnswerRoom, caller: &str, bytes: usize) -> AnswerBuffer {
+        let mut body = AnswerBuffer::new(room.share_of(&Arc::new(Owner::named("main", caller))));
         body.push(&vec![b'x'; bytes]);
         body
     }
 
     #[test]
     fn long_answers_wait_for_room_and_short_ones_never() {
-        let room = AnswerRoom::new(64 * UNIT, 40 * UNIT, Environment::Production, Metrics::new().unwrap());
-        let (mut first, mut second) = (body_of(FREE_BYTES + 1), body_of(FREE_BYTES + 1));
-        assert!(!waits(&mut first, &room, None));
-        assert!(waits(&mut second, &room, None), "room for 64 is not room for twice 40");
-        assert!(!waits(&mut body_of(FREE_BYTES), &room, None), "a short answer needs none");
-        assert!(!waits(&mut second, &room, Some(20 * UNIT)), "its length is known");
-        assert!(waits(&mut body_of(FREE_BYTES + 1), &room, None));
+        let room = room_of(140);
+        let long = || body_of(&room, "ann", FREE_BYTES + 1);
+        let (mut first, mut second, mut third) = (long(), long(), long());
+        assert!(!waits(&mut first, None) && !waits(&mut second, Some(100 * UNIT)));
+        assert!(waits(&mut third, None), "half of the room is 280");
+        assert!(!waits(&mut body_of(&room, "ann", FREE_BYTES), None), "a short answer needs none");
+        assert!(!waits(&mut third, Some(40 * UNIT)), "its length is known");
+        assert!(waits(&mut long(), None));
         // A body keeps its room until the last copy of it is gone.
         let whole = first.take();
         let copy = whole.clone();
         drop((first, whole));
-        assert!(waits(&mut body_of(FREE_BYTES + 1), &room, None));
+        assert!(waits(&mut long(), None));
         assert_eq!(copy.len(), FREE_BYTES + 1);
         drop(copy);
-        assert!(!waits(&mut body_of(FREE_BYTES + 1), &room, None));
+        assert!(!waits(&mut long(), None));
+    }
+
+    #[test]
+    fn the_long_answers_of_one_caller_leave_room_for_those_of_another() {
+        let room = room_of(HEAD);
+        let mut held: Vec<_> = (0..8).map(|_| body_of(&room, "ann", FREE_BYTES + 1)).collect();
+        assert_eq!(held.iter_mut().map(|body| waits(body, None)).filter(|waits| *waits).count(), 6);
+        let mut others = body_of(&room, "ben", FREE_BYTES + 1);
+        assert!(!waits(&mut others, None), "a longest answer of another caller has room");
+        assert!(!waits(&mut body_of(&room, "eve", FREE_BYTES + 1), Some(20 * UNIT)));
+    }
+
+    #[test]
+    fn a_longest_head_and_a_longest_body_of_one_answer_have_room() {
+        let room = room_of(140);
+        let mut head = room.share_of(&Arc::new(Owner::named("main", "ann")));
+        let taken = std::pin::pin!(head.take(MAX_ANSWER_HEAD_BYTES)).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(taken.is_ready());
+        let mut body = body_of(&room, "ann", FREE_BYTES + 1);
+        assert!(!waits(&mut body, None) && waits(&mut body_of(&room, "ann", FREE_BYTES + 1), None));
+        head.give_back();
+        assert!(!waits(&mut body_of(&room, "ann", FREE_BYTES + 1), Some(20 * UNIT)));
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::answer_head::AnswerHead;
-use super::answer_room::{AnswerBuffer, AnswerRoom};
+use super::answer_room::{AnswerBuffer, AnswerShare};
 use super::line::UpstreamLine;
 use crate::ports::Clock;
 use crate::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
@@ -44,7 +44,6 @@ pub(super) enum Heard {
 /// An answer that is being read. Reading can be given up and taken up again.
 #[derive(Debug)]
 pub(super) struct Hearing {
-    room: AnswerRoom,
     head: Option<(u16, HeaderMap)>,
     body: AnswerBuffer,
 }
@@ -82,8 +81,8 @@ pub(super) async fn write_request(line: &mut UpstreamLine, outgoing: &Outgoing) 
 }
 
 impl Hearing {
-    pub fn new(room: &AnswerRoom) -> Hearing {
-        Hearing { room: room.clone(), head: None, body: AnswerBuffer::new() }
+    pub fn new(room: AnswerShare) -> Hearing {
+        Hearing { head: None, body: AnswerBuffer::new(room) }
     }
 
     /// Reads until the answer is complete, the deadline is over or the gate is to listen no longer.
@@ -126,10 +125,10 @@ impl Hearing {
         }
         let stated = self.head.as_ref().and_then(|(_, headers)| stated_length(headers));
         loop {
-            self.body.may_grow(&self.room, stated).await;
+            self.body.may_grow(stated).await;
             match line.piece().await {
                 Ok(None) => return Heard::Whole,
-                Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.room.longest() => {
+                Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.body.longest() => {
                     self.body.push_beginning(&piece);
                     return Heard::TooLarge;
                 }

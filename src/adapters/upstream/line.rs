@@ -4,8 +4,6 @@
 //! each header. This one looks at each byte of a head once, and ends a head that is too long. A head that is longer than usual
 //! waits for room like a long answer, and keeps it until the next request.
 
-use std::future::poll_fn;
-
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method};
 use pingora::protocols::Stream;
@@ -13,8 +11,9 @@ use pingora::{Error, ErrorType, OrErr as _, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::answer_body::AnswerPieces;
-use super::answer_head::{AnswerHead, HeadSearch, MAX_HEAD_BYTES};
-use super::answer_room::{AnswerRoom, HeadRoom};
+use super::answer_head::{AnswerHead, HeadSearch};
+use super::answer_room::AnswerShare;
+use crate::config::MAX_ANSWER_HEAD_BYTES;
 
 /// Up to this many bytes, a head counts as memory of its call.
 const FREE_BYTES: usize = 4 * 1024;
@@ -26,7 +25,8 @@ const WRITTEN_TOGETHER: usize = 16 * 1024;
 
 pub(super) struct UpstreamLine {
     stream: Stream,
-    room: HeadRoom,
+    /// The room of one long head.
+    room: AnswerShare,
     /// The bytes that came and are not taken yet.
     came: BytesMut,
     search: HeadSearch,
@@ -38,10 +38,10 @@ pub(super) struct UpstreamLine {
 }
 
 impl UpstreamLine {
-    pub fn new(stream: Stream, room: &AnswerRoom) -> UpstreamLine {
+    pub fn new(stream: Stream, room: AnswerShare) -> UpstreamLine {
         UpstreamLine {
             stream,
-            room: room.head(MAX_HEAD_BYTES),
+            room,
             came: BytesMut::new(),
             search: HeadSearch::default(),
             body: None,
@@ -80,11 +80,11 @@ impl UpstreamLine {
             if let Some(end) = self.search.end(&self.came)? {
                 break end;
             }
-            if self.came.len() > MAX_HEAD_BYTES {
+            if self.came.len() > MAX_ANSWER_HEAD_BYTES {
                 return Err(Error::explain(ErrorType::InvalidHTTPHeader, "upstream's head is too long"));
             }
             if self.came.len() > FREE_BYTES {
-                poll_fn(|cx| self.room.poll_take(cx)).await;
+                self.room.take(MAX_ANSWER_HEAD_BYTES).await;
             }
             if self.read_more(HEAD_READ_BYTES).await? == 0 {
                 return Err(Error::explain(ErrorType::ConnectionClosed, "an answer without its whole head"));

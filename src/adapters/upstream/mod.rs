@@ -60,6 +60,7 @@ use crate::adapters::names::LookupPurpose;
 use crate::base::ids::Environment;
 use crate::config::{QuietTime, TimeoutsConfig, UpstreamConfig};
 use crate::ports::{Clock, LateAnswer, SendResult, Upstream};
+use crate::stations::claim::Owner;
 use crate::stations::forward::{AnswerBody, Outgoing, Sent, UpstreamOrigin};
 use crate::telemetry::Metrics;
 
@@ -239,8 +240,8 @@ impl PinnedUpstream {
         UnusedLine::new(stream, &place).map_err(|error| UnreachableReason::of(&error))
     }
 
-    /// Returns a connection for a read; `anew` excludes those that were used before. Logs why there is none.
-    pub async fn open_read(&self, anew: bool) -> pingora::Result<OpenRead> {
+    /// Returns a connection for a read of this caller; `anew` excludes those that were used before. Logs why there is none.
+    pub async fn open_read(&self, caller: &Arc<Owner>, anew: bool) -> pingora::Result<OpenRead> {
         let mut failed = Error::explain(ErrorType::ConnectNoRoute, "upstream's host has no known address");
         let mut reason = UnreachableReason::Name;
         for attempt in 0..self.tries() {
@@ -253,7 +254,7 @@ impl PinnedUpstream {
             };
             failed = match connected {
                 Ok(Ok(stream)) => {
-                    let line = UpstreamLine::new(stream, &self.answers);
+                    let line = UpstreamLine::new(stream, self.answers.share_of(caller));
                     return Ok(OpenRead { line, pool: peer.reuse_hash(), is_reused, write_time: self.write_time() });
                 }
                 Ok(Err(error)) => error,
@@ -301,8 +302,9 @@ impl PinnedUpstream {
         }
         self.fresh.used();
         let first_byte = Instant::now();
-        let mut line = line.into_line(&self.answers);
-        let mut hearing = Hearing::new(&self.answers);
+        let room = || self.answers.share_of(outgoing.caller());
+        let mut line = line.into_line(room());
+        let mut hearing = Hearing::new(room());
         let answer_time = match write_until(&mut line.line, &outgoing, &*self.clock, self.write_time(), cut).await {
             WriteResult::Whole => self.timeouts.answer,
             WriteResult::Broken if line.has_certainly_sent_nothing() => return SendResult::only(Sent::NotWritten),
@@ -342,8 +344,8 @@ impl PinnedUpstream {
     }
 
     async fn send_read(&self, outgoing: Outgoing) -> Sent {
-        let Ok(mut read) = self.open_read(false).await else { return Sent::NotWritten };
-        let (cut, mut hearing) = (&self.end.cut, Hearing::new(&self.answers));
+        let Ok(mut read) = self.open_read(outgoing.caller(), false).await else { return Sent::NotWritten };
+        let (cut, mut hearing) = (&self.end.cut, Hearing::new(self.answers.share_of(outgoing.caller())));
         let written = write_until(&mut read.line, &outgoing, &*self.clock, self.write_time(), cut).await;
         let time = if written == WriteResult::Whole { self.timeouts.answer } else { AFTER_BROKEN_WRITE };
         let heard = hearing.until(&mut read.line, Instant::now() + time, cut).await;

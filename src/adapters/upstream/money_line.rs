@@ -20,7 +20,7 @@ use socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpSocket;
 
-use super::answer_room::AnswerRoom;
+use super::answer_room::AnswerShare;
 use super::line::UpstreamLine;
 
 /// The kernel's number for a connection that is over.
@@ -90,7 +90,7 @@ impl UnusedLine {
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    pub fn into_line(self, room: &AnswerRoom) -> MoneyLine {
+    pub fn into_line(self, room: AnswerShare) -> MoneyLine {
         let UnusedLine { handle, stream } = self;
         let sent_before = handle.info().filter(counts_bytes).map(|info| info.tcpi_bytes_sent);
         MoneyLine { handle, line: UpstreamLine::new(stream, room), sent_before }

@@ -1,14 +1,22 @@
 //! Checks of settings that work, but that let others read or change what they must not.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use super::{Wrong, insecure, lacks, listeners};
+use super::{Wrong, insecure, lacks, listeners, moves_money};
 use crate::base::ids::Environment;
 use crate::base::key_bytes::key_bytes;
 use crate::config::fault::SettingPlace;
-use crate::config::meant::{CredentialSource, Loosening};
+use crate::config::meant::{CredentialSource, Loosening, StoreKind};
 use crate::config::url;
 use crate::config::written::{WrittenConfig, WrittenIssuer};
+
+/// The longest that a role should last in a session after the provider took it away.
+const LONGEST_RENEWAL: Duration = Duration::from_secs(3_600);
+/// The longest that a token should be valid.
+const LONGEST_TOKEN: Duration = Duration::from_secs(7 * 86_400);
+/// The least time after which servers and proxies give a request up.
+const LEAST_UPSTREAM_MAX: Duration = Duration::from_secs(30);
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
@@ -33,6 +41,11 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     }
     wrong.extend(links_in_the_clear(written));
     wrong.extend(roles_that_anybody_chooses(written));
+    wrong.extend(roles_that_stay_with_a_token(written));
+    wrong.extend(roles_that_stay_with_a_session(written));
+    wrong.extend(tokens_that_last(written));
+    wrong.extend(date_that_nobody_told(written));
+    wrong.extend(hasty_absence(written));
     wrong
 }
 
@@ -96,14 +109,7 @@ fn tokens_of_upstream_at_callers(written: &WrittenConfig) -> Option<Wrong> {
 
 /// Checks that whoever verifies tokens of production or of people cannot make them.
 fn shared_secrets(written: &WrittenConfig) -> Vec<Wrong> {
-    let is_production = |issuer: &WrittenIssuer| {
-        issuer.environments.as_ref().is_some_and(|environments| environments.value.contains(&Environment::Production))
-    };
-    let is_console =
-        |issuer: &WrittenIssuer| written.console.issuer.as_ref().is_some_and(|named| named.value == issuer.name);
-    let matters =
-        |issuer: &&WrittenIssuer| written.production.listen.is_some() && (is_production(issuer) || is_console(issuer));
-    let wrong = written.issuers.iter().filter(matters).filter_map(|issuer| {
+    let wrong = written.issuers.iter().filter(|issuer| is_of_production(issuer, written)).filter_map(|issuer| {
         let text = format!(
             "`issuer.{}.shared_secret`: whoever has the secret, this gate too, can make tokens of anybody",
             issuer.name
@@ -112,6 +118,14 @@ fn shared_secrets(written: &WrittenConfig) -> Vec<Wrong> {
         Some(insecure(&issuer.shared_secret.as_ref()?.place, text, remedy))
     });
     wrong.collect()
+}
+
+/// Whether tokens of an issuer are those of production's callers, or of people.
+fn is_of_production(issuer: &WrittenIssuer, written: &WrittenConfig) -> bool {
+    let is_production =
+        issuer.environments.as_ref().is_some_and(|environments| environments.value.contains(&Environment::Production));
+    let is_console = written.console.issuer.as_ref().is_some_and(|named| named.value == issuer.name);
+    written.production.listen.is_some() && (is_production || is_console)
 }
 
 /// Checks that nobody alone decides what is paid, where people could decide together.
@@ -235,4 +249,68 @@ fn roles_that_anybody_chooses(written: &WrittenConfig) -> Vec<Wrong> {
         Some(insecure(&roles.place, text, remedy))
     });
     wrong.collect()
+}
+
+/// Checks that a role that the provider took away ends soon, also for whoever signed in with a token.
+fn roles_that_stay_with_a_token(written: &WrittenConfig) -> Option<Wrong> {
+    let console = &written.console;
+    let (client, by_token) = (console.oidc_client_id.as_ref()?, console.token_sign_in.as_ref()?);
+    let issuer =
+        written.issuers.iter().find(|issuer| console.issuer.as_ref().is_some_and(|of| of.value == issuer.name))?;
+    let token = issuer.longest_lifetime.as_ref()?.value;
+    let longest = console.session_longest.as_ref().map_or(token, |session| session.value.min(token));
+    let place = if by_token.place == SettingPlace::Default { &client.place } else { &by_token.place };
+    let text = format!(
+        "`console.token_sign_in` is true beside `oidc_client_id`: a session from a token keeps a role that was taken away for up to \
+         {} s",
+        longest.as_secs()
+    );
+    by_token.value.then(|| insecure(place, text, "set `token_sign_in = false`: people sign in at the provider"))
+}
+
+/// Checks that sessions ask the provider again soon whether a person still has a role.
+fn roles_that_stay_with_a_session(written: &WrittenConfig) -> Option<Wrong> {
+    let (_, renew) = (written.console.oidc_client_id.as_ref()?, written.console.oidc_renew.as_ref()?);
+    let secs = renew.value.as_secs();
+    let text = format!(
+        "`console.oidc_renew_secs` is {secs}: a person acts for up to {secs} s with a role that was taken away"
+    );
+    let remedy = "set it to an hour or less; the default is 900";
+    (renew.value > LONGEST_RENEWAL).then(|| insecure(&renew.place, text, remedy))
+}
+
+/// Checks that a token that leaks is of use for days at most.
+fn tokens_that_last(written: &WrittenConfig) -> Vec<Wrong> {
+    let wrong = written.issuers.iter().filter(|issuer| is_of_production(issuer, written)).filter_map(|issuer| {
+        let longest = issuer.longest_lifetime.as_ref().filter(|longest| longest.value > LONGEST_TOKEN)?;
+        let secs = longest.value.as_secs();
+        let text = format!(
+            "`issuer.{}.longest_lifetime_secs` is {secs}: whoever gets hold of a token uses it for up to {} days",
+            issuer.name,
+            secs / 86_400
+        );
+        Some(insecure(&longest.place, text, "set it to the lifetime of the issuer's tokens, a day or less"))
+    });
+    wrong.collect()
+}
+
+/// Checks that money waits for somebody's date where the gate's clock ends limits and claims.
+fn date_that_nobody_told(written: &WrittenConfig) -> Option<Wrong> {
+    let asks = written.production.ask_date.as_ref()?;
+    let is_embedded = written.store_kind.as_ref().is_some_and(|kind| kind.value == StoreKind::Embedded);
+    let text = "`production.ask_date` is false: a clock that is wrong at a start ends limits and claims early, so that payments can \
+                exceed limits or be made twice";
+    let remedy = "remove it: a start asks upstream for its date, without a token";
+    (!asks.value && is_embedded && moves_money(written)).then(|| insecure(&asks.place, text.to_owned(), remedy))
+}
+
+/// Checks that nobody calls a payment absent while upstream may still carry it out.
+fn hasty_absence(written: &WrittenConfig) -> Option<Wrong> {
+    let longest = written.upstream_max.as_ref()?;
+    let text = format!(
+        "`timeouts.upstream_max_ms` is {}: a payment on which upstream works for longer can be called absent, and is made twice",
+        longest.value.as_millis()
+    );
+    let remedy = "keep the default, 120000: servers and proxies give a request up after 30 to 60 seconds";
+    (longest.value < LEAST_UPSTREAM_MAX && moves_money(written)).then(|| insecure(&longest.place, text, remedy))
 }

@@ -1,14 +1,16 @@
 //! Checks of a webhook's settings together with others.
 
-use super::{Wrong, error, lacks};
+use super::{Wrong, error, insecure, lacks};
 use crate::base::finding::Severity;
 use crate::config::fault::{SettingFault, SettingPlace};
+use crate::config::url;
 use crate::config::written::{WrittenConfig, WrittenWebhook};
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     for webhook in &written.webhooks {
         wrong.extend(plain_http(webhook));
+        wrong.extend(details_in_the_clear(webhook));
         wrong.extend(nowhere(webhook));
         wrong.extend(elsewhere(webhook, written));
     }
@@ -23,6 +25,18 @@ fn plain_http(webhook: &WrittenWebhook) -> Option<Wrong> {
     let fault = SettingFault::new(format!("`webhook.{}.url` is plain HTTP", webhook.name));
     let remedy = "use `https://`, or set `allow_private = true` if its host has no public address";
     (is_plain && !allowed.value).then(|| error(&url.place, fault.remedy(remedy)))
+}
+
+/// Checks that nobody between reads what is paid and for whom, even where a private host may use plain HTTP.
+fn details_in_the_clear(webhook: &WrittenWebhook) -> Option<Wrong> {
+    let (url, allowed, details) = (webhook.url.as_ref()?, webhook.allow_private.as_ref()?, webhook.details.as_ref()?);
+    let text = format!(
+        "`webhook.{}.url` is plain HTTP to another machine, and `details` is true: anyone on the network path reads amounts and \
+         requesters, and can hold a notice back",
+        webhook.name
+    );
+    let is_told = allowed.value && details.value && !url::is_safe(url.value.reveal());
+    is_told.then(|| insecure(&url.place, text, "use `https://`, or set `details = false`"))
 }
 
 fn nowhere(webhook: &WrittenWebhook) -> Option<Wrong> {

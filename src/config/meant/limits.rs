@@ -1,5 +1,8 @@
 //! The limits on sizes and numbers.
 
+/// The longest head of an answer of upstream.
+pub const MAX_ANSWER_HEAD_BYTES: usize = 64 * 1024;
+
 /// The limits of `[limits]`.
 #[derive(Clone, Debug)]
 pub struct LimitsConfig {
@@ -29,6 +32,7 @@ pub struct LimitsConfig {
     pub streams_per_connection: usize,
     /// The maximum size of an upstream answer that is read whole.
     pub answer_bytes: usize,
-    /// The maximum memory for answers to writes while they are read, over all environments.
+    /// The maximum memory for answers to writes while they are read, over all environments: at least four times the
+    /// longest for each.
     pub answers_bytes: usize,
 }

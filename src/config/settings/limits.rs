@@ -124,8 +124,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "answers_bytes",
         kind: SettingKind::Number { least: 1_024, most: 17_179_869_184, unit: "bytes", slot: |w| &mut w.answers_bytes },
         absent: Absent::Means("33_554_432"),
-        doc: "The maximum memory for answers to writes while they are read. Each environment has an equal part. An answer\n\
-              of up to 16 KiB needs none; a longer one waits for room within `timeouts.answer_ms`. At least\n\
-              `answer_bytes` for each environment.",
+        doc: "The maximum memory for answers to writes while they are read. Each environment has an equal part, and in\n\
+              it every caller a share: a caller alone gets half, and what one caller holds leaves room for the next. An\n\
+              answer of up to 16 KiB needs none; a longer one waits for room within `timeouts.answer_ms`. At least four\n\
+              times `answer_bytes`, and 256 KiB, for each environment.",
     },
 ];

@@ -1,6 +1,10 @@
 //! Settings that are valid, and with which money or secrets are in danger.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
+use crate::base::ed25519;
 use crate::base::finding::Severity;
 
 fn warned(text: &str, key: &str) -> Vec<String> {
@@ -14,9 +18,77 @@ fn a_seal_key_that_anybody_guesses_is_told() {
         let [told] = warned(MINIMAL, &key).try_into().unwrap();
         assert!(told.starts_with("`store.seal_key` is the same byte 32 times"), "{told}");
     }
-    for key in [format!("{}00", "5e".repeat(31)), "05".repeat(31)] {
-        assert_eq!(warned(MINIMAL, &key), [""; 0], "{key}");
+    assert_eq!(warned(MINIMAL, &format!("{}00", "5e".repeat(31))), [""; 0]);
+}
+
+#[test]
+fn a_key_with_which_no_gate_starts_is_refused_by_its_name() {
+    let pem = ed25519::to_pem(&[7; 32]);
+    let (_, other) = certificate();
+    let told = |key: &str, more: &str| {
+        let files =
+            [("a.key", key), ("short.key", "not a key at all\n"), ("good.key", SEAL_KEY), ("other.pem", &other)];
+        let files = [&files[..], &[("cp.pem", pem.reveal())]].concat();
+        let text = format!("{MINIMAL}[store]\nseal_key = {{ file = \"a.key\" }}\n{more}");
+        let findings = match read_in(&text, &files, &[]) {
+            Ok(reading) => reading.warnings,
+            Err(findings) => findings,
+        };
+        let told = |f: Finding| format!("{:?} {} {}", f.severity, f.place.unwrap_or_default(), f.text);
+        findings.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let fault = "is not a key: a key is 32 random bytes, as base64 or as 64 hexadecimal digits";
+    for key in ["not a key at all", &"05".repeat(31), &"zz".repeat(32), ""] {
+        let found = told(key, "");
+        assert!(found.iter().any(|told| told.starts_with("Error 5:12 `store.seal_key`")), "{key}: {found:?}");
     }
+    assert_eq!(told("short", ""), [format!("Error 5:12 `store.seal_key` {fault}")]);
+    let former = "former_seal_key = { file = \"short.key\" }\n";
+    assert_eq!(told(SEAL_KEY, former), [format!("Error 6:19 `store.former_seal_key` {fault}")]);
+    let ids = "seal_key_id = \"a b\"\n";
+    assert_eq!(told(SEAL_KEY, ids), ["Error 6:15 `store.seal_key_id` cannot be the id of a key"]);
+    // One key in two forms.
+    let same = told(&STANDARD.encode([0x5e, 0x6f].repeat(16)), "former_seal_key = { file = \"good.key\" }\n");
+    let [one] = same.as_slice() else { panic!("{same:?}") };
+    assert!(
+        one.starts_with("Insecure 6:19 `store.seal_key` and `store.former_seal_key` are one key, under the ids `1`")
+    );
+    for (name, is_good) in [("short.key", false), ("other.pem", false), ("cp.pem", true)] {
+        let found = told(SEAL_KEY, &format!("[audit]\ncheckpoint_key = {{ file = \"{name}\" }}\n"));
+        let expected = "Error 7:18 `audit.checkpoint_key` is not an Ed25519 private key in PEM".to_owned();
+        assert_eq!(found, if is_good { vec![] } else { vec![expected] });
+    }
+}
+
+#[test]
+fn what_lets_roles_and_tokens_last_or_money_move_unasked_is_told() {
+    const CONSOLE: &str = "[console]\nlisten = \"127.0.0.1:8083\"\nissuer = \"main\"\n\
+                           public_url = \"https://c.example.com\"\n";
+    let issuer = ISSUER.replace("algorithms", "roles = \"roles\"\nalgorithms");
+    let told = |production: &str, more: &str, lifetime: &str| {
+        let text = format!("{MINIMAL}{production}{more}{issuer}{lifetime}");
+        warned(&text, SEAL_KEY)
+    };
+    let oidc = |more: &str| told("", &format!("{CONSOLE}oidc_client_id = \"sluice\"\n{more}"), "");
+    let by_token = "`console.token_sign_in` is true beside `oidc_client_id`: a session from a token keeps a role that was taken \
+                    away for up to 28800 s";
+    assert_eq!(oidc(""), [by_token]);
+    assert_eq!(oidc("session_longest_secs = 1200\n")[0], by_token.replace("28800", "1200"));
+    assert_eq!(oidc("token_sign_in = false\noidc_renew_secs = 3600\n"), [""; 0]);
+    let renews = "`console.oidc_renew_secs` is 7200: a person acts for up to 7200 s with a role that was taken away";
+    assert_eq!(oidc("token_sign_in = false\noidc_renew_secs = 7200\n"), [renews]);
+    assert_eq!(told("", CONSOLE, ""), [""; 0], "without a provider, people have nothing but tokens");
+    let [lasts] = told("", "", "longest_lifetime_secs = 31536000\n").try_into().unwrap();
+    assert!(
+        lasts.starts_with("`issuer.main.longest_lifetime_secs` is 31536000") && lasts.ends_with(" 365 days"),
+        "{lasts}"
+    );
+    assert_eq!(told("", "", "longest_lifetime_secs = 604800\n"), [""; 0]);
+    let [date] = told("ask_date = false\n", "", "").try_into().unwrap();
+    assert!(date.starts_with("`production.ask_date` is false"), "{date}");
+    let [hasty] = told("", "[timeouts]\nupstream_max_ms = 1000\nanswer_ms = 1000\n", "").try_into().unwrap();
+    assert!(hasty.starts_with("`timeouts.upstream_max_ms` is 1000"), "{hasty}");
+    assert_eq!(told("", "[timeouts]\nupstream_max_ms = 30000\n", ""), [""; 0]);
 }
 
 #[test]
@@ -24,7 +96,7 @@ fn an_upstream_that_is_the_gate_itself_is_told() {
     let with = |listen: &str, upstream: &str| {
         let text = format!("[production]\nlisten = \"{listen}\"\nupstream = \"{upstream}\"\n");
         let upstream_is = |text: &String| text.contains(".upstream` is `");
-        warned(&text, "a key").into_iter().filter(upstream_is).collect::<Vec<_>>()
+        warned(&text, SEAL_KEY).into_iter().filter(upstream_is).collect::<Vec<_>>()
     };
     for (listen, upstream) in [
         ("127.0.0.1:8080", "http://127.0.0.1:8080"),
@@ -156,7 +228,7 @@ fn what_is_wrong_in_any_case_is_refused() {
 
 #[test]
 fn a_limit_of_an_address_that_limits_nothing_is_told() {
-    let with = |limits: &str| warned(&format!("{MINIMAL}[limits]\n{limits}"), "a key");
+    let with = |limits: &str| warned(&format!("{MINIMAL}[limits]\n{limits}"), SEAL_KEY);
     assert_eq!(with("connections = 100\n"), [""; 0]);
     assert_eq!(with("connections = 100\nconnections_per_peer = 50\n"), [""; 0]);
     let [found] = with("connections = 100\nconnections_per_peer = 100\n").try_into().unwrap();

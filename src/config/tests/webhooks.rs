@@ -42,6 +42,22 @@ fn a_small_section_means_the_defaults() {
 }
 
 #[test]
+fn details_by_plain_http_to_another_machine_are_told() {
+    for (url, details, is_told) in [
+        ("http://10.0.0.1/x", true, true),
+        ("http://10.0.0.1/x", false, false),
+        ("http://127.0.0.1:9/x", true, false),
+        ("https://10.0.0.1/x", true, false),
+    ] {
+        let webhook = format!("url = \"{url}\"\n{SECRETS}allow_private = true\ndetails = {details}\n");
+        let warnings = read_webhook(&webhook).unwrap().warnings;
+        let told =
+            warnings.iter().filter(|one| one.severity == Severity::Insecure && one.text.contains("`details` is true"));
+        assert_eq!(told.count(), usize::from(is_told), "{url} {details} {warnings:?}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_line_and_a_remedy() {
     let line = text("").lines().count();
     for (written, told, remedy) in [

@@ -1,6 +1,7 @@
 //! Witnesses: the settings, and their faults.
 
 use super::*;
+use crate::base::ed25519;
 use crate::config::UnwitnessedMode;
 
 const FIRST: &str = "[witness.first]\nurl = \"https://w.example.com/\"\n\
@@ -10,7 +11,7 @@ const SAME: &str = "[witness.same]\nurl = \"https://v.example.com\"\n\
 
 fn read_audit(audit: &str, witnesses: &str) -> Result<ConfigReading, Vec<Finding>> {
     let text = format!("{MINIMAL}{ISSUER}[audit]\n{audit}{witnesses}");
-    read_in(&text, &[("key.pem", "a key")], &[])
+    read_in(&text, &[("key.pem", ed25519::to_pem(&[7; 32]).reveal())], &[])
 }
 
 #[test]

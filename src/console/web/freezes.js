@@ -243,13 +243,16 @@ export async function addFreeze(redraw, of) {
 }
 
 /**
- * Warns where no call of a frozen caller is known: its name may be a mistake.
- * @param {{ known: boolean, nearest: string[] } | null} caller
+ * Warns where no call of a frozen caller is known, or other spellings of its name are: the freeze is not of them.
+ * @param {{ known: boolean, nearest: string[], spellings: string[] } | null} caller
  */
 function unmet(caller) {
-  if (!caller || caller.known) return "";
+  if (!caller) return "";
+  const spellings = caller.spellings.join(", ");
+  const others = spellings ? ` Other spellings of this name are not frozen by it: ${spellings}.` : "";
+  if (caller.known) return others;
   const nearest = caller.nearest.length > 0 ? ` Known callers: ${caller.nearest.join(", ")}.` : "";
-  return ` No call of this caller is known: check the name.${nearest}`;
+  return ` No call of this caller is known: check the name.${nearest}${others}`;
 }
 
 /**

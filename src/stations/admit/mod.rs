@@ -18,7 +18,7 @@ pub use algorithm::{Algorithm, KeyKind};
 pub use certificate::{Certificate, CertificateName};
 pub use claims::{FieldPath, is_name};
 pub use keys::{KeyFault, KeySet, KeyWarning};
-pub use token::{Caller, IssuerRules, KnownCaller, TokenFault, Trusted, VerifiedToken, believe, stated};
+pub use token::{Caller, IssuerRules, KnownCaller, OF_THE_GATE, TokenFault, Trusted, VerifiedToken, believe, stated};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;

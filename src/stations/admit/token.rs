@@ -83,7 +83,7 @@ pub struct KnownCaller {
 }
 
 /// The gate's own name as an issuer; no configured issuer may have it.
-const OF_THE_GATE: &str = "(gate)";
+pub const OF_THE_GATE: &str = "(gate)";
 
 impl Caller {
     /// The gate as a caller: no token can claim to be it.

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 
 use crate::base::folded::folded;
-use crate::stations::admit::Caller;
+use crate::stations::admit::{Caller, OF_THE_GATE};
 
 /// The owner of a claim, or a person. Nobody else learns anything of a claim. Two are equal if their names are, byte for
 /// byte.
@@ -23,6 +23,11 @@ impl Owner {
     pub fn of(caller: &Caller) -> Owner {
         let opaque = caller.has_opaque_subject();
         Owner { issuer: caller.issuer().to_owned(), subject: caller.subject().to_owned(), opaque }
+    }
+
+    /// The gate, for what it asks upstream itself.
+    pub fn of_the_gate() -> Owner {
+        Owner::named(OF_THE_GATE, OF_THE_GATE)
     }
 
     /// Somebody of whose issuer no more is known than the name, so that the subject is compared in its folded form.

@@ -222,6 +222,6 @@ fn no_place(full: NoPlace) -> &'static str {
 fn when_place(full: NoPlace) -> &'static str {
     match full {
         NoPlace::Environment | NoPlace::Caller => "when some of them are decided, or cancel some",
-        NoPlace::Hour => "within an hour",
+        NoPlace::Hour => "once that hour is over, 60 minutes from now at the latest",
     }
 }

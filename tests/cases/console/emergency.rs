@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use super::{console, operator, swap};
 use crate::support::gate::sluice;
-use crate::support::{Setup, Upstream};
+use crate::support::{Setup, Upstream, token};
 
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let output = sluice(arguments).env("SLUICE_TOKEN", operator("ops-1")).output().unwrap();
@@ -48,7 +48,8 @@ fn who_freezes_a_caller_learns_whether_any_call_of_it_is_known() {
     assert_eq!(swap("known").send(gate.production()).status, 200);
     let url = format!("http://{}", gate.console().unwrap());
     let of = |caller: &str| run(&[&FREEZE[..], &["--caller", caller, "--console", &url]].concat());
-    for mistake in ["main/tset", "main/TEST"] {
+    let spelt = "letters.\nOther spellings of this name are not frozen by it: main/test.\n";
+    for (mistake, told) in [("main/tset", " Known callers: main/test.\n"), ("main/TEST", spelt)] {
         let (code, out, _) = of(mistake);
         let frozen = format!("Frozen: production, caller {mistake}, since ");
         assert!(code == 0 && out.starts_with(&frozen), "{out}");
@@ -56,14 +57,24 @@ fn who_freezes_a_caller_learns_whether_any_call_of_it_is_known() {
             out.contains("\nNo call of this caller is known: check the name, with the case of its letters."),
             "{out}"
         );
-        assert!(out.ends_with(" Known callers: main/test.\n"), "{out}");
+        assert!(out.ends_with(told), "{out}");
         assert_eq!(swap(mistake.rsplit('/').next().unwrap()).send(gate.production()).status, 200);
     }
+    let mut claims = token::claims();
+    for (id, subject, status) in [("a", "Test", 200), ("b", "\u{ff54}est ", 200), ("c", "TEST", 503)] {
+        claims["sub"] = subject.into();
+        let call = swap(id).without("authorization");
+        let call = call.header("Authorization", format!("Bearer {}", token::signed(&claims)));
+        assert_eq!(call.send(gate.production()).status, status, "{subject}");
+    }
+    // A known caller goes on under the other spellings of its name.
     let (code, out, _) = of("main/test");
     assert!(
         code == 0 && out.starts_with("Frozen: production, caller main/test, ") && !out.contains("No call"),
         "{out}"
     );
+    let spelt = "\nOther spellings of this name are not frozen by it: main/Test, main/\u{ff54}est .\n";
+    assert!(out.ends_with(spelt), "{out}");
     assert_eq!(swap("frozen").send(gate.production()).code(), "FROZEN");
     let unfreeze = ["unfreeze", "--environment", "production", "--reason", "seen it", "--console", &url];
     let (_, out, _) = run(&unfreeze);

@@ -113,7 +113,11 @@ fn a_caller_that_cancels_what_it_has_held_leaves_others_room_in_the_journal() {
         (429, "TOO_MANY_HOLDS".into(), "not-executed".into()),
         "{full}"
     );
-    assert!(full.text().contains("within an hour"), "{full}");
+    let words = full.text();
+    assert!(
+        words.contains("within an hour") && words.contains("requestId once that hour is over, 60 minutes"),
+        "{words}"
+    );
     // Half of what is left, and small calls.
     assert!(made_and_cancelled("b").0 >= 1);
     assert_eq!(held(&codes(&gate, "c", 1)), 1);

@@ -13,7 +13,7 @@ use crate::cases::claims::swap;
 use crate::support::clock::PATIENCE;
 use crate::support::shape::ID;
 use crate::support::shared::Signal;
-use crate::support::{Act, Call, Gate, Setup, Upstream, get};
+use crate::support::{Act, Call, Gate, Setup, Upstream, get, token};
 
 pub(super) const ATTACKER: [u8; 4] = [127, 0, 0, 9];
 pub(super) const KIB: usize = 1024;
@@ -95,9 +95,9 @@ fn answers_that_nobody_takes_are_bounded_and_their_calls_are_replayed() {
 }
 
 #[test]
-fn long_answers_that_upstream_does_not_end_wait_for_room_and_short_ones_pass() {
+fn long_answers_that_upstream_does_not_end_wait_in_their_callers_share_and_others_pass() {
     let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).limit("answer_bytes", 256 * KIB).limit("answers_bytes", 256 * KIB).start();
+    let gate = Setup::of(&upstream).limit("answer_bytes", 256 * KIB).limit("answers_bytes", 1024 * KIB).start();
     let goes_on = Signal::new();
     let calls: Vec<Call> = (0..4).map(|_| swap()).collect();
     let mut open = Vec::new();
@@ -118,11 +118,23 @@ fn long_answers_that_upstream_does_not_end_wait_for_room_and_short_ones_pass() {
         open.push(socket);
         upstream.wait_for(before);
     }
-    // The room of an environment has a place for one answer whose length is not known.
-    wait_until("three of them to wait", || {
-        gate.metric(r#"sluice_answers_waited_total{environment="production"}"#) == 3
-    });
+    // A caller's half of the room has places for two answers whose length is not known.
+    wait_until("two of them to wait", || gate.metric(r#"sluice_answers_waited_total{environment="production"}"#) == 2);
     assert_eq!(swap().send(gate.production()).status, 200);
+    // Another caller's answer of that kind has room, and does not wait.
+    let mut claims = token::claims();
+    claims["sub"] = "another".into();
+    let call = swap().without("authorization").header("Authorization", format!("Bearer {}", token::signed(&claims)));
+    let record = format!(
+        r#"{{"transferType":"WALLET.SWAP","transferDetails":{{"id":"{ID}","status":"PENDING","requestId":"{}","padding":"{}"}}}}"#,
+        call.request_id(),
+        "x".repeat(80 * KIB)
+    );
+    let head = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    upstream.next(Act::bytes(format!("{head}{:x}\r\n{record}\r\n0\r\n\r\n", record.len())));
+    let answer = call.send(gate.production());
+    assert!(answer.status == 201 && answer.body.len() > 80 * KIB, "{} {}", answer.status, answer.body.len());
+    assert_eq!(gate.metric(r#"sluice_answers_waited_total{environment="production"}"#), 2);
     goes_on.give();
     for mut socket in open {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();

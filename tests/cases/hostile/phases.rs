@@ -146,6 +146,7 @@ fn who_never_reads_is_cut() {
             .timeout_ms("client_write_ms", 300)
             .timeout_ms("drain_ms", 100)
             .limit("answer_bytes", 32 << 20)
+            .limit("answers_bytes", 128 << 20)
             .start();
         let base = gate.metric(OPEN);
         upstream.always(large(16 << 20));

@@ -1,5 +1,6 @@
 //! The client beside the engine's: both read the same bytes, generated and cut anywhere, from a real socket.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
@@ -13,7 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::*;
+use crate::adapters::upstream::answer_room::AnswerRoom;
 use crate::base::ids::Environment;
+use crate::stations::claim::Owner;
 use crate::telemetry::Metrics;
 
 /// The reading of an answer by a client.
@@ -36,7 +39,7 @@ struct WrittenAnswer {
 #[test]
 fn each_byte_of_a_head_is_looked_at_once() {
     let (mut search, mut came) = (HeadSearch::default(), b"HTTP/1.1 200 OK\r\nA: ".to_vec());
-    for at in 0..MAX_HEAD_BYTES {
+    for at in 0..MAX_ANSWER_HEAD_BYTES {
         came.push(b'a');
         assert!(search.end(&came).unwrap().is_none());
         assert!(format!("{search:?}").contains(&format!("searched: {}", came.len())), "{at}: {search:?}");
@@ -107,7 +110,7 @@ fn compare(ours: Option<ReadAnswer>, engines: Option<ReadAnswer>) -> std::result
 
 async fn read_by_us(answer: &WrittenAnswer) -> Option<ReadAnswer> {
     let room = AnswerRoom::new(1 << 20, 1 << 20, Environment::Sandbox, Metrics::new().unwrap());
-    let mut line = UpstreamLine::new(connected(answer).await, &room);
+    let mut line = UpstreamLine::new(connected(answer).await, room.share_of(&Arc::new(Owner::named("main", "ann"))));
     let head = loop {
         let head = waited(line.head()).await?;
         if !head.is_interim() {
