@@ -152,7 +152,8 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     let settings = text.lines().filter(|line| is_setting(line)).count();
     assert_eq!(settings + left_out.len(), SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
     let reading = read_in(&text, &files, &[]).unwrap();
-    let [warning] = reading.warnings.as_slice() else { panic!("{:?}", reading.warnings) };
+    let [sign_in, warning] = reading.warnings.as_slice() else { panic!("{:?}", reading.warnings) };
+    assert!(sign_in.text.contains("`console.token_sign_in` is true beside `oidc_client_id`"), "{sign_in}");
     assert!(warning.text.contains("have separate stores"), "the examples have a Redis for rates alone: {warning}");
     assert!(reading.config.console.is_some_and(|console| console.tls.is_some()));
     assert!(

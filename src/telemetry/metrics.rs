@@ -64,16 +64,10 @@ impl Metrics {
 
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
-        let all = All::registered(&registry)?;
+        let all = Arc::new(All::registered(&registry)?);
         all.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         all.audit_up.set(1);
-        Ok(Metrics {
-            registry,
-            all: Arc::new(all),
-            names: Arc::default(),
-            tally: Arc::default(),
-            unlisted: Arc::default(),
-        })
+        Ok(Metrics { registry, all, names: Arc::default(), tally: Arc::default(), unlisted: Arc::default() })
     }
 
     pub fn hold(&self, environment: &str, what: &str) {

@@ -36,8 +36,8 @@ pub enum FolderOrigin {
 }
 
 pub fn origin(folder: &Path, node: &NodeId) -> FolderOrigin {
-    match Mark::read(folder, node) {
-        Ok(Mark { names_itself: true, is_linked: false }) => FolderOrigin::Original,
+    match FolderMark::read(folder, node) {
+        Ok(FolderMark { names_itself: true, is_linked: false }) => FolderOrigin::Original,
         Err(error) if error.kind() == ErrorKind::NotFound => FolderOrigin::Unmarked,
         Ok(_) | Err(_) => FolderOrigin::Copy,
     }
@@ -49,21 +49,21 @@ pub fn is_copy(folder: &Path, node: &NodeId) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct FolderMark {
     names_itself: bool,
     /// The file has another name besides.
     is_linked: bool,
 }
 
-impl Mark {
+impl FolderMark {
     /// All is read of one file: another may take its place meanwhile.
-    fn read(folder: &Path, node: &NodeId) -> io::Result<Mark> {
+    fn read(folder: &Path, node: &NodeId) -> io::Result<FolderMark> {
         let file = open_regular(&path(folder, node))?;
         let metadata = file.metadata()?;
         let mut named = String::new();
         file.take(LONGEST_NAME).read_to_string(&mut named)?;
         let names_itself = named.trim() == name_of(&metadata, &fs::metadata(folder)?);
-        Ok(Mark { names_itself, is_linked: metadata.nlink() != 1 })
+        Ok(FolderMark { names_itself, is_linked: metadata.nlink() != 1 })
     }
 }
 
@@ -114,7 +114,7 @@ impl OriginalMark {
         if !is_due || self.folder.check().is_err() {
             return;
         }
-        match Mark::read(&self.folder, &self.node) {
+        match FolderMark::read(&self.folder, &self.node) {
             Ok(mark) if mark.names_itself && (mark.is_linked || self.stood != stands) => {}
             _ => return,
         }

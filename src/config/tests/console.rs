@@ -69,6 +69,7 @@ fn a_provider_is_the_issuer_of_the_console() {
     assert_eq!((oidc.scopes, console.token_sign_in), (vec!["openid".to_owned()], true));
     assert_eq!((console.sessions.idle.as_secs(), console.sessions.longest.as_secs()), (900, 28_800));
 
+    let provider = &format!("{provider}token_sign_in = false\n");
     let told = |people: &str, added: &str| wrong(&with(&format!("{people}roles = \"r\"\n{CONSOLE}{added}")), &[], &[]);
     let another = told(&people, &provider.replace("\"a\"", "\"b\""));
     assert_eq!(
