@@ -1,6 +1,6 @@
 //! Memory of what a gate heard of the others before it ended last: see `unheard_gates`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -13,8 +13,6 @@ use crate::ledger::StoreTime;
 #[derive(Debug, Default)]
 pub struct HeardBefore {
     pub(super) start: OnceLock<HeardBeforeStart>,
-    /// The environments whose store awaited this gate's journal at its start.
-    pub(super) awaited: OnceLock<BTreeSet<Environment>>,
     settled: Mutex<BTreeMap<Environment, Continuity>>,
     /// What is kept for the next start, and when it was written, by this node's monotonic clock.
     pub(super) kept: Mutex<BTreeMap<Environment, (Duration, LastHeard)>>,

@@ -382,7 +382,7 @@ impl Membership {
             acknowledges,
             is_journal_new: self.is_journal_new(node, environment),
             is_copy: self.is_copy.load(Ordering::Acquire),
-            well_at: self.store.well_at(environment).filter(|_| self.heard_before.is_settled(environment)),
+            well_at: self.store.well_at(environment).filter(|_| self.knows_of_all(environment)),
             had_since: self.heard_before.had_since(environment),
             closed_by: self.closed_by(environment).ok().flatten(),
             leaves,

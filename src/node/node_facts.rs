@@ -58,7 +58,7 @@ pub struct NodeFacts {
     pub is_copy: bool,
     /// When the node, which knew by then of all others, found the store well for the last time.
     pub well_at: Option<StoreTime>,
-    /// Since when it has missed nothing of what happened in the store.
+    /// Since when it has missed nothing of what happened in the store. `None` where it does not know, or serves nobody.
     pub had_since: Option<StoreTime>,
     /// The reasons that close money behind a rebuild, as its journal has them.
     pub closed_by: Option<Forgotten>,

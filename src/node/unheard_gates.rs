@@ -22,15 +22,6 @@ use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Sender, StoreFault, StoreTime};
 use crate::stations::claim::{self, Forgotten, Freeze};
 
-/// How a gate knows at its start that another one ended before it, or in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KnownEnds {
-    /// By what it heard itself before it ended.
-    ByItself,
-    /// By what the Redis has of that one, too. That may have been put back to before that one ran again.
-    ByTheRedis,
-}
-
 impl Membership {
     /// Whether this gate can know that the store has what all other gates did.
     pub(super) fn knows_of_all(&self, environment: Environment) -> bool {
@@ -61,26 +52,6 @@ impl Membership {
         }
         let start = HeardBeforeStart { began: node.clock.elapsed(), heard, had };
         drop(self.heard_before.start.set(start));
-        Ok(())
-    }
-
-    /// Notes where the store awaits this gate's journal by the word of a gate that runs, before anything of it is told. The
-    /// store alone may have been put back to when it awaited it.
-    pub async fn notes_awaited(&self, node: &Node) -> Result<(), StoreFault> {
-        let mut awaited = BTreeSet::new();
-        for environment in &self.served {
-            let (record, _) = node.store.read(&Freeze::Restored.key(*environment)).await?;
-            if !Forgotten::of_record(record).1.nodes.contains_key(&node.id) {
-                continue;
-            }
-            let heard = self.store.roll(*environment).await?;
-            let mut others = heard.members.iter().filter(|member| member.node != node.id);
-            let awaits = |facts: NodeFacts| facts.closed_by.is_some_and(|closed| closed.nodes.contains_key(&node.id));
-            if others.any(|member| stated_lately(&heard, member).is_some_and(awaits)) {
-                awaited.insert(*environment);
-            }
-        }
-        drop(self.heard_before.awaited.set(awaited));
         Ok(())
     }
 
@@ -138,7 +109,7 @@ impl Membership {
                     let unheard = self.unheard(node, *environment, &heard).await?;
                     let began = self.heard_before.start.get().map_or(Duration::ZERO, |start| start.began);
                     if unheard.is_empty() || self.are_awaited(node, *environment, &unheard).await? {
-                        break (self.has_missed_nothing_since(node, *environment, &heard).await?, heard);
+                        break (self.has_missed_nothing_since(node, *environment, &heard), heard);
                     }
                     if node.clock.elapsed().saturating_sub(began) >= WAITS_FOR_GATES {
                         self.close_for_unheard(node, *environment, &unheard).await?;
@@ -156,10 +127,9 @@ impl Membership {
     }
 
     /// Whether the Redis may have been put back together with the audit folder: that is a copy, and no gate had the Redis
-    /// since it was made. A copy that others await is judged by what they know of it.
+    /// since it was made. A gate that waits for this one has it since its own start alone.
     fn may_be_put_back(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> bool {
-        let is_awaited = self.heard_before.awaited.get().is_some_and(|awaited| awaited.contains(&environment));
-        !is_awaited && self.is_copy.load(Ordering::Acquire) && !self.is_vouched_for(node, environment, heard)
+        self.is_copy.load(Ordering::Acquire) && !self.is_vouched_for(node, environment, heard)
     }
 
     /// Whether another gate runs that has had the store since this one had it last: what happened meanwhile is in the store.
@@ -173,64 +143,43 @@ impl Membership {
         self.heard_before.start.get()?.had.get(&environment).copied()
     }
 
-    /// Returns since when this gate has missed nothing, at the end of its look at the others. A gate that came with it, or that
-    /// left since by the word of the Redis, tells nothing of that: the Redis may have been put back.
-    async fn has_missed_nothing_since(
-        &self,
-        node: &Node,
-        environment: Environment,
-        heard: &HeartbeatReply,
-    ) -> Result<StoreTime, StoreFault> {
-        let Some(had) = self.had_before(environment) else { return Ok(heard.at) };
-        let knows_itself = !self.is_copy.load(Ordering::Acquire)
-            && self.may_have_gone_on(node, environment, heard, KnownEnds::ByItself).await?.is_empty();
-        Ok(if knows_itself || self.is_vouched_for(node, environment, heard) { had.since } else { heard.at })
+    /// Returns since when this gate has missed nothing. What happened while it was away, only a gate tells that had the Redis
+    /// meanwhile: of what it heard before, and of what the Redis has, nothing shows that no other gate ran since.
+    fn has_missed_nothing_since(&self, node: &Node, environment: Environment, heard: &HeartbeatReply) -> StoreTime {
+        let had = self.had_before(environment).filter(|_| self.is_vouched_for(node, environment, heard));
+        had.map_or(heard.at, |had| had.since)
     }
 
-    /// Returns the gates that may have done something after this one ended which this store lacks, and that did not come.
+    /// Returns the gates that may have done something after this one ended which this store lacks.
     async fn unheard(
         &self,
         node: &Node,
         environment: Environment,
         heard: &HeartbeatReply,
     ) -> Result<BTreeSet<NodeId>, StoreFault> {
+        let start = self.heard_before.start.get();
+        let Some(last) = start.and_then(|start| start.heard.get(&environment)) else { return Ok(BTreeSet::new()) };
         // One that had the store while this gate was away would miss what it did there itself, and looked at its own start.
         if self.is_vouched_for(node, environment, heard) {
             return Ok(BTreeSet::new());
         }
-        let mut unheard = self.may_have_gone_on(node, environment, heard, KnownEnds::ByTheRedis).await?;
-        unheard.retain(|id| {
-            let member = heard.members.iter().find(|member| member.node == *id);
-            member.is_none_or(|member| stated_lately(heard, member).is_none())
-        });
-        Ok(unheard)
-    }
-
-    /// Returns the gates of which this one does not know that they ended before it, or in order.
-    async fn may_have_gone_on(
-        &self,
-        node: &Node,
-        environment: Environment,
-        heard: &HeartbeatReply,
-        ends: KnownEnds,
-    ) -> Result<BTreeSet<NodeId>, StoreFault> {
-        let start = self.heard_before.start.get();
-        let Some(last) = start.and_then(|start| start.heard.get(&environment)) else { return Ok(BTreeSet::new()) };
         let others = || heard.members.iter().filter(|member| member.node != node.id);
         let gone = node.gone(environment).await?;
         let known = others().map(|member| &member.node).chain(self.all_nodes.iter()).chain(last.stated.keys());
-        let mut went_on = BTreeSet::new();
+        let mut unheard = BTreeSet::new();
         for id in known.filter(|id| **id != node.id) {
             let member = others().find(|member| member.node == *id);
+            if member.is_some_and(|member| stated_lately(heard, member).is_some()) {
+                continue;
+            }
             let facts = member.and_then(|member| NodeFacts::read(&member.told));
             let is_its = |sender: &Sender| facts.as_ref().is_none_or(|facts| facts.journal == sender.journal);
             let is_gone = gone.iter().any(|sender| sender.node == *id && is_its(sender));
-            let told = facts.as_ref().filter(|_| ends == KnownEnds::ByTheRedis);
-            if !is_gone && !has_ended(told, last.stated.get(id).copied(), last.at) {
-                went_on.insert(id.clone());
+            if !is_gone && !has_ended(facts.as_ref(), last.stated.get(id).copied(), last.at) {
+                unheard.insert(id.clone());
             }
         }
-        Ok(went_on)
+        Ok(unheard)
     }
 
     /// Whether money is closed until these gates have come.

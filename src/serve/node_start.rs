@@ -197,14 +197,7 @@ pub(super) async fn start_node(start: NodeStart, trouble: &mut DiskTrouble) -> R
             }
             Err(why) => return Err(OpenNodeError::Join(why)),
         }
-        let looked = async {
-            close_for_missing_files(&node, &audit_folder).await?;
-            match &membership {
-                Some(membership) => membership.notes_awaited(&node).await,
-                None => Ok(()),
-            }
-        };
-        match looked.await {
+        match close_for_missing_files(&node, &audit_folder).await {
             Ok(()) => {}
             Err(why @ (StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
                 node.watched.starts(Some(why.to_string()));

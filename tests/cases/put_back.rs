@@ -161,6 +161,61 @@ fn a_gate_that_came_back_with_an_older_redis_does_not_answer_for_a_copy() {
     assert_eq!(upstream.seen().len(), sent);
 }
 
+/// The other one had ended in order, too, as far as it heard, and came again since.
+#[test]
+fn a_gate_that_ended_last_does_not_answer_for_a_copy_of_one_that_came_again() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis, false);
+    is_again(&paid(&left), &right);
+    all_have_it(&redis);
+    let left = left.end();
+    paid(&right);
+    let right = right.end();
+    let left = left.start().ready();
+    paid(&left);
+    let left = left.end();
+    let image = redis.copy();
+    set_aside(&left);
+    let left = left.start().ready();
+    let since = paid(&left);
+    let left = left.kill();
+    redis_goes_back(&mut redis, &image);
+    puts_back(&left);
+    let sent = upstream.seen().len();
+    let right = right.start();
+    let left = left.start();
+    await_log(&left, COPY);
+    wait_until("money to be closed", || told(&since.send(left.production())) == FORGOTTEN);
+    drop(right);
+    assert_eq!(upstream.seen().len(), sent);
+}
+
+/// What it waits for is what it knew of the other one when it ended itself.
+#[test]
+fn a_gate_that_waits_for_another_one_takes_no_copy_for_it() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis, false);
+    is_again(&paid(&left), &right);
+    all_have_it(&redis);
+    let right = right.end();
+    paid(&left);
+    let image = redis.copy();
+    copy_folder(&left.path("sluice-audit"), &left.path("copied"));
+    let since = paid(&left);
+    let left = left.kill();
+    redis_goes_back(&mut redis, &image);
+    puts_back(&left);
+    let sent = upstream.seen().len();
+    let right = right.start();
+    await_log(&right, "`left` did not come yet, and may have gone on after `right` ended");
+    let left = left.start();
+    await_log(&left, COPY);
+    for gate in [&left, &right] {
+        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    }
+    assert_eq!(upstream.seen().len(), sent);
+}
+
 /// It looks at the sandbox alone at its start.
 #[test]
 fn a_gate_of_the_sandbox_does_not_answer_for_a_copy_of_production() {

@@ -1,15 +1,14 @@
-//! Whether an audit folder is a copy: a file in it names its own inode and that of the folder, and when both were made. What was
-//! copied has another inode, or one that was given to it again later.
-//!
-//! A copy of hard links has the files themselves, in another folder; the file has more than one name meanwhile.
+//! Whether an audit folder is a copy: a file in it names its own inode and when that was made. A copied file has another
+//! inode, or one that was given to it again later.
 //!
 //! A backup that is put back over the folder keeps the inodes of the files that it overwrites. So the file is made anew
-//! while the journal grows: the one in the backup names an inode that is gone.
+//! while the journal grows: the one in the backup names an inode that is gone. A backup of hard links has the file itself, which
+//! is emptied when another one takes its place.
 //!
 //! A copy may be older than the folder that it was made from. The store shows whether it is, as long as it is whole; without
 //! the store, nobody can tell.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ use crate::ledger::NodeId;
 /// original where it is put back over the folder.
 const RENEWED_AFTER: Duration = Duration::from_secs(1);
 /// No name is longer.
-const LONGEST_NAME: u64 = 128;
+const LONGEST_NAME: u64 = 64;
 
 /// Whether an audit folder is the one that a gate marked last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +35,10 @@ pub enum FolderOrigin {
 }
 
 pub fn origin(folder: &Path, node: &NodeId) -> FolderOrigin {
-    match FolderMark::read(folder, node) {
-        Ok(FolderMark { names_itself: true, is_linked: false }) => FolderOrigin::Original,
+    match names_itself(&path(folder, node)) {
+        Ok(true) => FolderOrigin::Original,
         Err(error) if error.kind() == ErrorKind::NotFound => FolderOrigin::Unmarked,
-        Ok(_) | Err(_) => FolderOrigin::Copy,
+        Ok(false) | Err(_) => FolderOrigin::Copy,
     }
 }
 
@@ -48,31 +47,17 @@ pub fn is_copy(folder: &Path, node: &NodeId) -> bool {
     origin(folder, node) != FolderOrigin::Original
 }
 
-#[derive(Clone, Copy, Debug)]
-struct FolderMark {
-    names_itself: bool,
-    /// The file has another name besides.
-    is_linked: bool,
+/// Both are read of one file: another may take its place meanwhile.
+fn names_itself(path: &Path) -> io::Result<bool> {
+    let file = open_regular(path)?;
+    let own = name_of(&file.metadata()?);
+    let mut named = String::new();
+    file.take(LONGEST_NAME).read_to_string(&mut named)?;
+    Ok(named.trim() == own)
 }
 
-impl FolderMark {
-    /// All is read of one file: another may take its place meanwhile.
-    fn read(folder: &Path, node: &NodeId) -> io::Result<FolderMark> {
-        let file = open_regular(&path(folder, node))?;
-        let metadata = file.metadata()?;
-        let mut named = String::new();
-        file.take(LONGEST_NAME).read_to_string(&mut named)?;
-        let names_itself = named.trim() == name_of(&metadata, &fs::metadata(folder)?);
-        Ok(FolderMark { names_itself, is_linked: metadata.nlink() != 1 })
-    }
-}
-
-fn name_of(file: &Metadata, folder: &Metadata) -> String {
-    format!("{} {}", inode_name(file), inode_name(folder))
-}
-
-/// Where the file system does not tell when an inode was made, its number alone names it.
-fn inode_name(metadata: &Metadata) -> String {
+/// Where the file system does not tell when a file was made, its inode alone names it.
+fn name_of(metadata: &Metadata) -> String {
     let made = metadata.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
     format!("{} {}", metadata.ino(), made.unwrap_or_default().as_nanos())
 }
@@ -82,11 +67,27 @@ pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
     let path = path(folder, node);
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
-    let name = name_of(&file.metadata()?, &fs::metadata(folder)?);
+    let name = name_of(&file.metadata()?);
     file.write_all(name.as_bytes())?;
     file.sync_all()?;
+    let before = own_file(&path);
     fs::rename(&new, &path)?;
-    File::open(folder)?.sync_all()
+    File::open(folder)?.sync_all()?;
+    match before {
+        Some(before) if before.metadata()?.nlink() > 0 => {
+            before.set_len(0)?;
+            before.sync_all()
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens the file of this name to empty it later; `None` where there is none, or it is somewhere else.
+fn own_file(path: &Path) -> Option<File> {
+    let named = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
+    let file = OpenOptions::new().write(true).open(path).ok()?;
+    let is_it = file.metadata().ok()?.ino() == named.ino();
+    is_it.then_some(file)
 }
 
 /// Keeps an original apart from every backup of it.
@@ -105,18 +106,14 @@ impl OriginalMark {
         OriginalMark { folder, node, renewed: Stopwatch::start(), stood: None, is_failing: false }
     }
 
-    /// Makes the file anew at the start, and where the journal grew since and the time is over, or the log ends, and where it
-    /// has another name: in a copy of hard links. A copy stays one.
+    /// Makes the file anew at the start, and where the journal grew since and the time is over, or the log ends. A copy stays
+    /// one.
     pub(super) fn renew(&mut self, stands: (u64, u64), ends: bool) {
         let stands = Some(stands);
         let is_first = self.stood.is_none() && !self.is_failing;
         let is_due = ends || is_first || self.renewed.elapsed() >= RENEWED_AFTER;
-        if !is_due || self.folder.check().is_err() {
+        if !is_due || self.stood == stands || self.folder.check().is_err() || is_copy(&self.folder, &self.node) {
             return;
-        }
-        match FolderMark::read(&self.folder, &self.node) {
-            Ok(mark) if mark.names_itself && (mark.is_linked || self.stood != stands) => {}
-            _ => return,
         }
         self.renewed = Stopwatch::start();
         match keep_original(&self.folder, &self.node) {
@@ -166,30 +163,31 @@ mod tests {
         assert!(is_copy(&second, &node));
         // The inode of a removed file is given to the next one.
         let named = fs::read_to_string(path(&third, &node)).unwrap();
-        let (inode, others) = named.split_once(' ').unwrap();
-        fs::write(path(&third, &node), format!("{inode} 1{others}")).unwrap();
+        let (inode, made) = named.split_once(' ').unwrap();
+        fs::write(path(&third, &node), format!("{inode} {made}1")).unwrap();
         assert!(is_copy(&third, &node));
     }
 
-    /// A copy of hard links keeps the inode of each file, also once the original has another one in its place.
+    /// A copy of hard links has the file itself, also once the original has another one in its place.
     #[test]
-    fn a_copy_of_hard_links_is_none_of_the_originals() {
+    fn of_a_folder_and_its_hard_links_one_is_the_original() {
         let (home, node) = (tempfile::tempdir().unwrap(), NodeId::parse("gate-1").unwrap());
         let [first, second] = ["first", "second"].map(|name| home.path().join(name));
-        fs::create_dir(&first).unwrap();
+        [&first, &second].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
         assert_eq!(origin(&first, &node), FolderOrigin::Unmarked);
         keep_original(&first, &node).unwrap();
-        let mut mark = OriginalMark::new(AuditFolder::at(&first), node.clone());
-        mark.renew((1, 1), true);
-        fs::create_dir(&second).unwrap();
         fs::hard_link(path(&first, &node), path(&second, &node)).unwrap();
-        assert_eq!([origin(&first, &node), origin(&second, &node)], [FolderOrigin::Copy; 2], "nobody can tell yet");
-        // The gate of the original makes its own anew, though its journal did not grow.
-        mark.renew((1, 1), true);
-        assert_eq!(
-            [origin(&first, &node), origin(&second, &node)],
-            [FolderOrigin::Original, FolderOrigin::Copy],
-            "the file in the copy has one name again"
-        );
+        assert_eq!([&first, &second].map(|folder| origin(folder, &node)), [FolderOrigin::Original; 2], "nothing since");
+        // The gate of the original starts, or its journal grows.
+        OriginalMark::new(AuditFolder::at(&first), node.clone()).renew((1, 1), false);
+        let found = [&first, &second].map(|folder| origin(folder, &node));
+        assert_eq!(found, [FolderOrigin::Original, FolderOrigin::Copy]);
+        // The file of another place is left alone.
+        let elsewhere = home.path().join("elsewhere");
+        fs::write(&elsewhere, "kept").unwrap();
+        fs::remove_file(path(&second, &node)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, path(&second, &node)).unwrap();
+        keep_original(&second, &node).unwrap();
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "kept");
     }
 }

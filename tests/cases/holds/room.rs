@@ -115,7 +115,7 @@ fn a_caller_that_cancels_what_it_has_held_leaves_others_room_in_the_journal() {
     );
     let words = full.text();
     assert!(
-        words.contains("within an hour") && words.contains("requestId once that hour is over, 60 minutes"),
+        words.contains("within an hour") && words.contains("repeat the call once that hour is over, 60 minutes"),
         "{words}"
     );
     // Half of what is left, and small calls.
