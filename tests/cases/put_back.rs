@@ -47,6 +47,27 @@ fn redis_goes_back(redis: &mut Redis, image: &tempfile::TempDir) {
     redis.come();
 }
 
+/// The gate ends and is backed up with the Redis. Then it pays once more and dies, and both are put back.
+fn pays_and_is_put_back(redis: &mut Redis, gate: Gate) -> (Setup, Call) {
+    let ended = gate.end();
+    let image = redis.copy();
+    set_aside(&ended);
+    let gate = ended.start().ready();
+    let since = paid(&gate);
+    let ended = gate.kill();
+    redis_goes_back(redis, &image);
+    puts_back(&ended);
+    (ended, since)
+}
+
+/// Starts the gate, which takes its folder for a copy and sends no more what was paid since.
+fn starts_as_copy(ended: Setup, since: &Call) -> Gate {
+    let gate = ended.start();
+    await_log(&gate, COPY);
+    wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    gate
+}
+
 /// The left gate ends, and the Redis is put back to that moment after the right one has paid and died.
 fn goes_back(redis: &mut Redis, [left, right]: [Gate; 2], end: impl Fn(Gate) -> Setup) -> ([Setup; 2], [Call; 2]) {
     let before = paid(&right);
@@ -143,21 +164,11 @@ fn a_gate_that_came_back_with_an_older_redis_does_not_answer_for_a_copy() {
     all_have_it(&redis);
     let right = right.end();
     paid(&left);
-    let left = left.end();
-    let image = redis.copy();
-    set_aside(&left);
-    let left = left.start().ready();
-    let since = paid(&left);
-    let left = left.kill();
-    redis_goes_back(&mut redis, &image);
-    puts_back(&left);
+    let (left, since) = pays_and_is_put_back(&mut redis, left);
     let sent = upstream.seen().len();
     let right = right.start();
-    let left = left.start();
-    await_log(&left, COPY);
-    for gate in [&left, &right] {
-        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
-    }
+    let _left = starts_as_copy(left, &since);
+    wait_until("money to be closed", || told(&since.send(right.production())) == FORGOTTEN);
     assert_eq!(upstream.seen().len(), sent);
 }
 
@@ -173,20 +184,10 @@ fn a_gate_that_ended_last_does_not_answer_for_a_copy_of_one_that_came_again() {
     let right = right.end();
     let left = left.start().ready();
     paid(&left);
-    let left = left.end();
-    let image = redis.copy();
-    set_aside(&left);
-    let left = left.start().ready();
-    let since = paid(&left);
-    let left = left.kill();
-    redis_goes_back(&mut redis, &image);
-    puts_back(&left);
+    let (left, since) = pays_and_is_put_back(&mut redis, left);
     let sent = upstream.seen().len();
     let right = right.start();
-    let left = left.start();
-    await_log(&left, COPY);
-    wait_until("money to be closed", || told(&since.send(left.production())) == FORGOTTEN);
-    drop(right);
+    drop((starts_as_copy(left, &since), right));
     assert_eq!(upstream.seen().len(), sent);
 }
 
@@ -208,11 +209,8 @@ fn a_gate_that_waits_for_another_one_takes_no_copy_for_it() {
     let sent = upstream.seen().len();
     let right = right.start();
     await_log(&right, "`left` did not come yet, and may have gone on after `right` ended");
-    let left = left.start();
-    await_log(&left, COPY);
-    for gate in [&left, &right] {
-        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
-    }
+    let _left = starts_as_copy(left, &since);
+    wait_until("money to be closed", || told(&since.send(right.production())) == FORGOTTEN);
     assert_eq!(upstream.seen().len(), sent);
 }
 
@@ -224,20 +222,11 @@ fn a_gate_of_the_sandbox_does_not_answer_for_a_copy_of_production() {
     let of_sandbox = of_sandbox.set("redis", "url", &redis.url()).set("store", "seal_key", &"5e".repeat(32));
     let left = sealed(&upstream, &redis, ("left", false)).start().ready();
     paid(&left);
-    let left = left.end();
-    let image = redis.copy();
-    set_aside(&left);
-    let left = left.start().ready();
-    let since = paid(&left);
-    let left = left.kill();
-    redis_goes_back(&mut redis, &image);
-    puts_back(&left);
+    let (left, since) = pays_and_is_put_back(&mut redis, left);
     let sent = upstream.seen().len();
     let right = of_sandbox.start();
     wait_until("the sandbox to be open", || told(&swap().send(right.sandbox())) == EXECUTED);
-    let left = left.start();
-    await_log(&left, COPY);
-    wait_until("money to be closed", || told(&since.send(left.production())) == FORGOTTEN);
+    let _left = starts_as_copy(left, &since);
     assert_eq!(upstream.seen().len(), sent + 1, "the one of the sandbox");
 }
 
@@ -277,18 +266,9 @@ fn a_copy_that_an_older_redis_awaits_opens_no_money() {
 fn a_copy_from_before_the_first_payment_opens_no_money() {
     let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
     let gate = sealed(&upstream, &redis, ("left", false)).start().ready();
-    let ended = gate.end();
-    let image = redis.copy();
-    set_aside(&ended);
-    let gate = ended.start().ready();
-    let since = paid(&gate);
-    let ended = gate.kill();
-    redis_goes_back(&mut redis, &image);
-    puts_back(&ended);
+    let (ended, since) = pays_and_is_put_back(&mut redis, gate);
     let sent = upstream.seen().len();
-    let gate = ended.start();
-    await_log(&gate, COPY);
-    wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    drop(starts_as_copy(ended, &since));
     assert_eq!(upstream.seen().len(), sent);
 }
 

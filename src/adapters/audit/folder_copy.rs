@@ -70,7 +70,7 @@ pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
     let name = name_of(&file.metadata()?);
     file.write_all(name.as_bytes())?;
     file.sync_all()?;
-    let before = own_file(&path);
+    let before = own_file(&path)?;
     fs::rename(&new, &path)?;
     File::open(folder)?.sync_all()?;
     match before {
@@ -83,11 +83,14 @@ pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
 }
 
 /// Opens the file of this name to empty it later; `None` where there is none, or it is somewhere else.
-fn own_file(path: &Path) -> Option<File> {
-    let named = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
-    let file = OpenOptions::new().write(true).open(path).ok()?;
-    let is_it = file.metadata().ok()?.ino() == named.ino();
-    is_it.then_some(file)
+fn own_file(path: &Path) -> io::Result<Option<File>> {
+    let named = match fs::symlink_metadata(path) {
+        Ok(named) if named.is_file() => named,
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Ok(_) | Err(_) => return Ok(None),
+    };
+    let file = OpenOptions::new().write(true).open(path)?;
+    Ok((file.metadata()?.ino() == named.ino()).then_some(file))
 }
 
 /// Keeps an original apart from every backup of it.
